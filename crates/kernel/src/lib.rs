@@ -1,0 +1,10 @@
+//! Floor 0: what Linux can do, said safely. No policy and no product words.
+//!
+//! This is the only crate with `unsafe`. Every call that fails returns an [`Error`] that keeps the
+//! question that was asked (call and arguments) beside the answer (errno), so that a pasted error
+//! reads like a line of strace.
+
+pub mod error;
+
+pub use error::{Error, Result};
+pub use rustix::io::Errno;

@@ -1,0 +1,76 @@
+//! [`Change`] and [`ChangeSet`]: what differs between a base and a lane. Changes are objects, not text.
+//!
+//! Invariant: a change set is sorted by path and names each path once. A replaced directory or a
+//! type change of a directory is followed by one `Delete` for each base entry below it that is gone.
+//! A change never says that two equal entries differ: noise is dropped before it is made.
+
+use crate::entry::Entry;
+use crate::path::TreePath;
+
+/// What happened to a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// Not in the base, in the lane.
+    Add,
+    /// A file or link with other content (mode may differ too).
+    Modify,
+    /// In the base, not in the lane.
+    Delete,
+    /// The same content with other permission bits (or other extended attributes).
+    Mode,
+    /// Another type than in the base (file → directory, link → file, …).
+    Retype,
+    /// The entry stood at `from` in the base. A renamed directory stands for everything below it;
+    /// what differs inside has changes of its own at the new paths.
+    Rename {
+        /// The path in the base.
+        from: TreePath,
+        /// True where the content differs from the base's content at `from`.
+        modified: bool,
+    },
+}
+
+/// One difference between the base and the lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Where, in the lane (for `Delete`: in the base).
+    pub path: TreePath,
+    /// What.
+    pub kind: ChangeKind,
+    /// The entry in the base (`Rename`: the entry at `from`); `None` for `Add`.
+    pub old: Option<Entry>,
+    /// The entry in the lane; `None` for `Delete`.
+    pub new: Option<Entry>,
+}
+
+impl Change {
+    /// The path in the base that this change speaks of: `from` for a rename, else `path`.
+    pub fn old_path(&self) -> &TreePath {
+        match &self.kind {
+            ChangeKind::Rename { from, .. } => from,
+            _ => &self.path,
+        }
+    }
+}
+
+/// A sorted list of changes, with what could not be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangeSet {
+    /// Sorted by path.
+    pub changes: Vec<Change>,
+    /// Entries that could not be compared, each with the reason; never silently dropped.
+    pub gaps: Vec<(TreePath, String)>,
+}
+
+impl ChangeSet {
+    /// Brings the list into its order.
+    pub fn sort(&mut self) {
+        self.changes.sort_by(|a, b| a.path.cmp(&b.path));
+        self.gaps.sort_by(|a, b| a.0.cmp(&b.0));
+    }
+
+    /// True where nothing differs and nothing was left out.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.gaps.is_empty()
+    }
+}

@@ -1,0 +1,31 @@
+//! [`Source`]: a tree that can be listed and read, whatever it is made of (a directory, the union of
+//! layers, later a snapshot). `review` compares and keeps through it and knows nothing else.
+//!
+//! Invariant: no implementation ever follows a symbolic link inside the tree, blocks on a FIFO, or
+//! writes.
+
+use std::os::fd::OwnedFd;
+
+use kernel::Result;
+
+use crate::entry::Entry;
+use crate::path::TreePath;
+
+/// An extended attribute: name and value.
+pub type Xattr = (Vec<u8>, Vec<u8>);
+
+/// A readable tree.
+pub trait Source {
+    /// The entry at `path`; `None` where there is none.
+    fn entry(&self, path: &TreePath) -> Result<Option<Entry>>;
+
+    /// The names in the directory at `path`, sorted by bytes.
+    fn list(&self, path: &TreePath) -> Result<Vec<Vec<u8>>>;
+
+    /// The regular file at `path`, opened for reading (never blocks, never follows a link).
+    fn open(&self, path: &TreePath) -> Result<OwnedFd>;
+
+    /// The extended attributes of `path` that a user may see (`user.*`, ACLs), without the layer
+    /// format's own, sorted by name.
+    fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>>;
+}
