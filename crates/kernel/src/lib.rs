@@ -5,6 +5,8 @@
 //! reads like a line of strace.
 
 pub mod error;
+pub mod mountspec;
+pub mod priority;
 
 pub use error::{Error, Result};
 pub use rustix::io::Errno;
