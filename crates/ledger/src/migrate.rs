@@ -1,0 +1,51 @@
+//! From an empty or older file to the present schema, once, by the numbered steps of `schema.sql`.
+//!
+//! Invariant: a step and the rise of `user_version` are one transaction, so that a kill in between
+//! leaves the file before the step. A file of a newer version is refused and not touched.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+const SCHEMA: &str = include_str!("schema.sql");
+const MARK: &str = "-- step ";
+
+/// The number of the newest step.
+pub(crate) const NEWEST: i64 = 1;
+
+/// Reads the schema number that the file has now.
+pub(crate) fn version(db: &Connection) -> rusqlite::Result<i64> {
+    db.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Runs the steps that are missing. The write lock is taken first and the number read again under it,
+/// because another process may have done the work meanwhile.
+pub(crate) fn raise(db: &mut Connection) -> rusqlite::Result<()> {
+    let act = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let from = version(&act)?;
+    for (number, sql) in steps() {
+        if number > from {
+            act.execute_batch(sql)?;
+            act.pragma_update(None, "user_version", number)?;
+        }
+    }
+    act.commit()
+}
+
+/// The steps in order, each with its number.
+fn steps() -> impl Iterator<Item = (i64, &'static str)> {
+    SCHEMA.split(MARK).skip(1).filter_map(|part| {
+        let (number, sql) = part.split_once('\n')?;
+        Some((number.trim().parse().ok()?, sql))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MARK, NEWEST, SCHEMA, steps};
+
+    #[test]
+    fn steps_are_numbered_from_one_without_a_gap_up_to_the_newest() {
+        let numbers: Vec<i64> = steps().map(|(number, _)| number).collect();
+        assert_eq!(numbers, (1..=NEWEST).collect::<Vec<_>>());
+        assert_eq!(numbers.len(), SCHEMA.matches(MARK).count(), "a step mark could not be read");
+    }
+}
