@@ -1,1 +1,18 @@
-//! Placeholder.
+//! Floor 3: the product without a face. One file per verb below [`ops`]; every answer is plain data
+//! ([`view`]), every problem an [`EngineError`], everything said meanwhile goes to a [`Monitor`].
+//!
+//! Must not print, prompt, or word advice. Reading order: [`engine`] → [`ops`] → the rest.
+
+pub mod clock;
+pub mod engine;
+pub mod error;
+pub mod monitor;
+pub mod names;
+pub mod ops;
+pub mod project;
+pub mod state_dir;
+pub mod view;
+
+pub use engine::{Engine, EngineOptions};
+pub use error::{EngineError, ErrorKind, Result};
+pub use monitor::{Event, Monitor, Silent};

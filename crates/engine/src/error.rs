@@ -1,0 +1,209 @@
+//! [`EngineError`]: what can go wrong with a verb, as structured facts. Owns no prose beyond naming
+//! the thing and the cause; the face adds what to do next.
+
+use std::path::PathBuf;
+
+use tree::TreePath;
+
+/// Result of an engine call.
+pub type Result<T> = std::result::Result<T, EngineError>;
+
+/// Whose move it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The request cannot be met as it was put.
+    User,
+    /// The machine, the filesystem or its permissions do not allow it.
+    Environment,
+    /// It would meet something that another hand did.
+    Conflict,
+    /// A fault of ours.
+    Internal,
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// No lane has that name or id.
+    #[error("there is no lane '{name}' for {}", .project.display())]
+    NoSuchLane {
+        /// As asked for.
+        name: String,
+        /// The project that was looked in.
+        project: PathBuf,
+        /// The names that exist.
+        have: Vec<String>,
+    },
+    /// The project has no lane at all.
+    #[error("there is no lane for {}", .project.display())]
+    NoLane {
+        /// The project.
+        project: PathBuf,
+    },
+    /// No name was given and several lanes fit.
+    #[error("several lanes fit")]
+    WhichLane {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Another lane of the project has the name.
+    #[error("there is a lane '{name}' already")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// The name cannot be used.
+    #[error("'{name}' cannot be the name of a lane: {why}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Processes run in the lane.
+    #[error("processes run in lane '{name}'")]
+    Live {
+        /// The lane.
+        name: String,
+        /// Its supervisor.
+        pid: Option<i32>,
+    },
+    /// Another command holds the lane.
+    #[error("another command works on lane '{name}'")]
+    Busy {
+        /// The lane.
+        name: String,
+        /// Who holds its lock.
+        pid: Option<i32>,
+    },
+    /// The lane's directory is damaged or gone.
+    #[error("the directory of lane '{name}' is not whole: {}: {why}", .dir.display())]
+    Damaged {
+        /// The lane.
+        name: String,
+        /// Its directory.
+        dir: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// Not a directory that a lane can stand on.
+    #[error("{} cannot be the origin of a lane: {why}", .path.display())]
+    BadOrigin {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The origin of a lane is gone.
+    #[error("the origin of lane '{name}' is gone: {}", .path.display())]
+    OriginGone {
+        /// The lane.
+        name: String,
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// A path argument names nothing in any root of the lane.
+    #[error("{} is not in the lane: its roots are {}", .path.display(), list(.roots))]
+    PathOutside {
+        /// The argument.
+        path: PathBuf,
+        /// The roots of the lane.
+        roots: Vec<PathBuf>,
+    },
+    /// A path argument names no change.
+    #[error("the lane changed nothing at {path:?}")]
+    NothingThere {
+        /// The argument, in the tree.
+        path: TreePath,
+    },
+    /// The target of an export exists.
+    #[error("{} exists already", .path.display())]
+    TargetExists {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The target of an export lies in the origin, or the other way round.
+    #[error("{} lies in {}", .path.display(), .root.display())]
+    TargetInside {
+        /// The target.
+        path: PathBuf,
+        /// The tree that holds it.
+        root: PathBuf,
+    },
+    /// No strategy can make a lane here.
+    #[error("no lane can be made on {}", .path.display())]
+    Refused {
+        /// The origin.
+        path: PathBuf,
+        /// Each strategy with the reason against it.
+        reasons: Vec<(Strategy, String)>,
+    },
+    /// The state directory cannot be used.
+    #[error("the state directory {} cannot be used: {why}", .path.display())]
+    StateDir {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Neither a flag nor the environment says where state goes.
+    #[error("no place for state: neither XDG_STATE_HOME nor HOME is set")]
+    NoStateDir,
+    /// A step failed in the kernel.
+    #[error("{doing}")]
+    Kernel {
+        /// What was being done.
+        doing: String,
+        /// The call.
+        #[source]
+        source: kernel::Error,
+    },
+    /// The verb is not there in this build.
+    #[error("'{0}' is not built yet")]
+    NotBuilt(&'static str),
+}
+
+use crate::view::Strategy;
+
+impl EngineError {
+    /// Whose move it is.
+    pub fn kind(&self) -> ErrorKind {
+        use EngineError as E;
+        match self {
+            E::NoSuchLane { .. }
+            | E::NoLane { .. }
+            | E::WhichLane { .. }
+            | E::NameTaken { .. }
+            | E::BadName { .. }
+            | E::BadOrigin { .. }
+            | E::PathOutside { .. }
+            | E::NothingThere { .. }
+            | E::TargetExists { .. }
+            | E::TargetInside { .. } => ErrorKind::User,
+            E::Live { .. } | E::Busy { .. } => ErrorKind::Conflict,
+            E::OriginGone { .. }
+            | E::Refused { .. }
+            | E::StateDir { .. }
+            | E::NoStateDir
+            | E::Kernel { .. } => ErrorKind::Environment,
+            E::Damaged { .. } | E::NotBuilt(_) => ErrorKind::Internal,
+        }
+    }
+}
+
+/// Says what was being done when the kernel refused.
+pub trait Doing<T> {
+    /// `what` was being done.
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> Doing<T> for kernel::Result<T> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|source| EngineError::Kernel { doing: what(), source })
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ")
+}

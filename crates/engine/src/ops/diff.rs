@@ -1,0 +1,1 @@
+//! `diff`: to come.

@@ -1,0 +1,1 @@
+//! `keep`: to come.

@@ -1,0 +1,14 @@
+//! One file per verb: a request type, an answer type, one function.
+
+pub mod diff;
+pub mod discard;
+pub mod doctor;
+pub mod exec;
+pub mod export;
+pub mod keep;
+pub mod list;
+pub mod new;
+pub mod recover_lane;
+pub mod run;
+pub mod show;
+pub mod stop;
