@@ -5,6 +5,14 @@
 //! reads like a line of strace.
 
 pub mod error;
+pub mod signal;
+pub mod seccomp;
+pub mod pty;
+pub mod process;
+pub mod privilege;
+pub mod netif;
+pub mod mount;
+pub mod fdpass;
 pub mod mountspec;
 pub mod priority;
 

@@ -1,0 +1,63 @@
+//! Giving up privilege: no_new_privs, capabilities, securebits, dumpable, resource limits.
+//!
+//! Rests on capabilities(7) and prctl(2). Everything here only takes away.
+
+use rustix::process::DumpableBehavior;
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+
+use crate::error::{Asked as _, Result};
+
+/// From now on, no program started from here gains privilege by being executed.
+pub fn no_new_privs() -> Result<()> {
+    rustix::thread::set_no_new_privs(true).asked("prctl", "PR_SET_NO_NEW_PRIVS")
+}
+
+/// Empties the bounding and ambient sets and locks securebits, so that uid 0 gains nothing at exec.
+/// Needs CAP_SETPCAP; call before [`drop_capabilities`].
+pub fn lock_down_root() -> Result<()> {
+    rustix::thread::clear_ambient_capability_set().asked("prctl", "PR_CAP_AMBIENT_CLEAR_ALL")?;
+    for bit in 0..64u64 {
+        let Some(capability) = CapabilitySet::from_bits(1 << bit) else { continue };
+        match rustix::thread::capability_is_in_bounding_set(capability) {
+            Ok(true) => rustix::thread::remove_capability_from_bounding_set(capability)
+                .asked("prctl", "PR_CAPBSET_DROP")?,
+            Ok(false) => {}
+            Err(_) => break, // past the last capability that this kernel knows
+        }
+    }
+    let bits = CapabilitiesSecureBits::NO_ROOT
+        | CapabilitiesSecureBits::NO_ROOT_LOCKED
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP
+        | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+        | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+        | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
+    rustix::thread::set_capabilities_secure_bits(bits).asked("prctl", "PR_SET_SECUREBITS")
+}
+
+/// Drops every effective, permitted and inheritable capability of this thread.
+pub fn drop_capabilities() -> Result<()> {
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, none).asked("capset", "none")
+}
+
+/// Keeps only CAP_SYS_PTRACE (to look at the processes of a lane) and what `more` names.
+pub fn keep_only(more: CapabilitySet) -> Result<()> {
+    let set = CapabilitySet::SYS_PTRACE | more;
+    let sets = CapabilitySets { effective: set, permitted: set, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).asked("capset", "CAP_SYS_PTRACE")
+}
+
+/// Shuts ptrace and /proc/PID/{mem,fd,cwd,…} of this process to others of the same user.
+pub fn not_dumpable() -> Result<()> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).asked("prctl", "PR_SET_DUMPABLE 0")
+}
+
+/// True where the effective user is root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
