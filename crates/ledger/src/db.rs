@@ -39,10 +39,14 @@ impl Ledger {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(wrong("configure"))?;
         db.busy_timeout(BUSY).map_err(wrong("configure"))?;
         let found = migrate::version(&db).map_err(wrong("read schema number"))?;
-        if found > migrate::NEWEST || found < 0 {
+        if !(0..=migrate::NEWEST).contains(&found) {
             return Err(Error::Newer { path: path.to_path_buf(), found, known: migrate::NEWEST });
         }
         if found < migrate::NEWEST {
+            if migrate::is_foreign(&db).map_err(wrong("read tables"))? {
+                let detail = "it has tables, but none that a ledger made".to_owned();
+                return Err(Error::Damaged { path: path.to_path_buf(), detail });
+            }
             write_ahead(&db).map_err(wrong("switch to write-ahead logging"))?;
             migrate::raise(&mut db).map_err(wrong("migrate"))?;
         }

@@ -1,7 +1,8 @@
 //! From an empty or older file to the present schema, once, by the numbered steps of `schema.sql`.
 //!
 //! Invariant: a step and the rise of `user_version` are one transaction, so that a kill in between
-//! leaves the file before the step. A file of a newer version is refused and not touched.
+//! leaves the file before the step. A file of a newer version, and a database that something else made,
+//! are refused and not touched.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -14,6 +15,14 @@ pub(crate) const NEWEST: i64 = 1;
 /// Reads the schema number that the file has now.
 pub(crate) fn version(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// True where the file has tables although no step of ours ever ran: it is somebody else's database.
+pub(crate) fn is_foreign(db: &Connection) -> rusqlite::Result<bool> {
+    // One snapshot for both reads: another process may migrate in between.
+    let sql = "SELECT (SELECT user_version FROM pragma_user_version) = 0
+                  AND EXISTS (SELECT 1 FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\')";
+    db.query_row(sql, [], |row| row.get(0))
 }
 
 /// Runs the steps that are missing. The write lock is taken first and the number read again under it,

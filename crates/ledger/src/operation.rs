@@ -39,9 +39,9 @@ impl Ledger {
     /// The newest `limit` operations (of one lane, or of all), newest first.
     pub fn ops(&self, lane: Option<&str>, limit: u32) -> Result<Vec<Operation>> {
         let rows = || -> rusqlite::Result<Vec<Operation>> {
-            let mut query = self
-                .db()
-                .prepare("SELECT * FROM operations WHERE ?1 IS NULL OR lane = ?1 ORDER BY id DESC LIMIT ?2")?;
+            let mut query = self.db().prepare(
+                "SELECT * FROM operations WHERE ?1 IS NULL OR lane = ?1 ORDER BY id DESC LIMIT ?2",
+            )?;
             query.query_map(params![lane, limit], read)?.collect()
         };
         rows().map_err(|error| self.wrong("list operations", &error))
@@ -76,7 +76,8 @@ impl Act<'_> {
     pub fn finish_op(&self, id: i64, outcome: &str, undo: Option<&Value>) -> Result<()> {
         let sql = "UPDATE operations SET outcome = ?2, undo = ?3 WHERE id = ?1";
         let values = params![id, outcome, undo.map(Value::to_string)];
-        let rows = self.db().execute(sql, values).map_err(|error| self.wrong("finish an operation", &error))?;
+        let rows =
+            self.db().execute(sql, values).map_err(|error| self.wrong("finish an operation", &error))?;
         self.met_one(rows, "operation", id)
     }
 }

@@ -91,7 +91,8 @@ impl Ledger {
     }
 
     fn many_runs(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<Run>> {
-        let rows = || -> rusqlite::Result<Vec<Run>> { self.db().prepare(sql)?.query_map(values, read)?.collect() };
+        let rows =
+            || -> rusqlite::Result<Vec<Run>> { self.db().prepare(sql)?.query_map(values, read)?.collect() };
         rows().map_err(|error| self.wrong("list runs", &error))
     }
 }

@@ -70,7 +70,9 @@ mod tests {
 
     #[test]
     fn an_argument_list_with_empty_and_non_utf8_arguments_survives() {
-        for argv in [vec![], vec![vec![]], vec![b"a".to_vec(), vec![], b"\xff\n".to_vec()], vec![vec![], vec![]]] {
+        for argv in
+            [vec![], vec![vec![]], vec![b"a".to_vec(), vec![], b"\xff\n".to_vec()], vec![vec![], vec![]]]
+        {
             assert_eq!(unpack_argv(&pack_argv(&argv)), argv);
         }
     }
