@@ -5,6 +5,14 @@
 //! reads like a line of strace.
 
 pub mod error;
+pub mod open;
+pub mod dir;
+pub mod meta;
+pub mod xattr;
+pub mod node;
+pub mod bytes;
+pub mod publish;
+pub mod lock;
 pub mod signal;
 pub mod seccomp;
 pub mod pty;

@@ -1,8 +1,16 @@
 //! [`Change`] and [`ChangeSet`]: what differs between a base and a lane. Changes are objects, not text.
 //!
-//! Invariant: a change set is sorted by path and names each path once. A replaced directory or a
-//! type change of a directory is followed by one `Delete` for each base entry below it that is gone.
-//! A change never says that two equal entries differ: noise is dropped before it is made.
+//! Invariant: a change set is sorted by path and names each path once. A removed, replaced or retyped
+//! directory is followed by one `Delete` for each base entry below it that is gone.
+//! A change never says that two equal entries differ: noise is dropped before it is made. Times are
+//! not compared. The root of the tree is never a change.
+//!
+//! Renamed directories: a `Rename` of a directory is made only where nothing stood at its path in the
+//! base and `from` is gone from the lane. Every base entry below `from` that no change names as its
+//! [`Change::old_path`] stands unchanged at the same place below the new path. What differs inside has a
+//! change of its own, and all of them name true base paths: a file whose content or mode differs is itself
+//! a `Rename` from its full base path, a lost one a `Delete` at its base path, a new one an `Add`. So
+//! `Modify`, `Mode` and `Retype` never stand below a renamed directory, and nobody has to map paths.
 
 use crate::entry::Entry;
 use crate::path::TreePath;
@@ -20,12 +28,12 @@ pub enum ChangeKind {
     Mode,
     /// Another type than in the base (file → directory, link → file, …).
     Retype,
-    /// The entry stood at `from` in the base. A renamed directory stands for everything below it;
-    /// what differs inside has changes of its own at the new paths.
+    /// The entry stood at `from` in the base; its mode may differ too (compare `old` and `new`). A renamed
+    /// directory stands for everything below it; what differs inside has changes of its own (see the module).
     Rename {
         /// The path in the base.
         from: TreePath,
-        /// True where the content differs from the base's content at `from`.
+        /// True where the content differs from the base's content at `from`; false for a directory.
         modified: bool,
     },
 }

@@ -26,6 +26,19 @@ pub trait Source {
     fn open(&self, path: &TreePath) -> Result<OwnedFd>;
 
     /// The extended attributes of `path` that a user may see (`user.*`, ACLs), without the layer
-    /// format's own, sorted by name.
+    /// format's own, sorted by name. One that the layer format had escaped comes back under the name that was
+    /// meant, so a writer must still refuse those that [`crate::layer::private_xattr`] knows.
     fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>>;
+
+    /// The names in the directory at `path` with their entries, sorted by bytes: [`Source::list`] and
+    /// [`Source::entry`] in one, for those that walk. A name that vanishes meanwhile is left out.
+    fn list_entries(&self, path: &TreePath) -> Result<Vec<(Vec<u8>, Entry)>> {
+        let mut found = Vec::new();
+        for name in self.list(path)? {
+            if let Some(entry) = self.entry(&path.join(&name))? {
+                found.push((name, entry));
+            }
+        }
+        Ok(found)
+    }
 }

@@ -1,0 +1,188 @@
+//! Putting things under their final names: the only renames of the project.
+//!
+//! Invariant: a reader of the final name sees the old content or the new, whole, never a piece; after
+//! `Ok` both the bytes and the name are on disk. Rests on rename(2), fsync(2).
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::error::{Asked, Error, Result};
+use crate::open::retry;
+
+/// Front of every temporary name that this module makes, so that leftovers of a crash can be known.
+pub const TEMP_PREFIX: &[u8] = b".lk-tmp-";
+
+/// Writes `bytes` to a temporary name, syncs, renames it over `name` and syncs the directory.
+/// `mode` holds exactly, whatever the umask says.
+pub fn write_file(dir: impl AsFd, name: &[u8], bytes: &[u8], mode: u32) -> Result<()> {
+    let dir = dir.as_fd();
+    let temp = write_temp(dir, bytes, mode)?;
+    rename_replace(dir, &temp, dir, name).inspect_err(|_| forget(dir, &temp))?;
+    sync_dir(dir)
+}
+
+/// As [`write_file`], but refuses with `EEXIST` where `name` is taken.
+pub fn write_new_file(dir: impl AsFd, name: &[u8], bytes: &[u8], mode: u32) -> Result<()> {
+    let dir = dir.as_fd();
+    let temp = write_temp(dir, bytes, mode)?;
+    rename_noreplace(dir, &temp, dir, name).inspect_err(|_| forget(dir, &temp))?;
+    sync_dir(dir)
+}
+
+/// Makes an empty file under a fresh temporary name in `dir`, for reading and writing. Whoever asks
+/// renames or removes it.
+pub fn temp_file(dir: impl AsFd, mode: u32) -> Result<(OwnedFd, Vec<u8>)> {
+    let dir = dir.as_fd();
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for _ in 0..128 {
+        let name = temp_name();
+        match retry(|| rustix::fs::openat(dir, name.as_slice(), flags, Mode::from_raw_mode(mode & 0o777))) {
+            Ok(fd) => return Ok((fd, name)),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno).asked("openat", &name),
+        }
+    }
+    Err(Error::new("openat", TEMP_PREFIX, Errno::EXIST))
+}
+
+/// A name that nobody else in this boot uses.
+pub fn temp_name() -> Vec<u8> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let pid = rustix::process::getpid().as_raw_nonzero();
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let mut name = TEMP_PREFIX.to_vec();
+    name.extend_from_slice(format!("{pid:x}-{count:x}-{:x}", now.tv_nsec).as_bytes());
+    name
+}
+
+/// Renames, replacing what stands at the new name.
+pub fn rename_replace(from_dir: impl AsFd, from: &[u8], to_dir: impl AsFd, to: &[u8]) -> Result<()> {
+    let (from_dir, to_dir) = (from_dir.as_fd(), to_dir.as_fd());
+    retry(|| rustix::fs::renameat(from_dir, from, to_dir, to)).asked("renameat", to)
+}
+
+/// Renames; `EEXIST` where the new name is taken.
+pub fn rename_noreplace(from_dir: impl AsFd, from: &[u8], to_dir: impl AsFd, to: &[u8]) -> Result<()> {
+    let (from_dir, to_dir) = (from_dir.as_fd(), to_dir.as_fd());
+    match retry(|| rustix::fs::renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE)) {
+        // Some filesystems know no flags. A hard link refuses a taken name as well.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            let stat = crate::meta::stat_at(from_dir, from)?;
+            if stat.file_type() == FileType::Directory {
+                return Err(Error::new("renameat2", to, Errno::INVAL));
+            }
+            retry(|| rustix::fs::linkat(from_dir, from, to_dir, to, AtFlags::empty())).asked("linkat", to)?;
+            crate::node::unlink_at(from_dir, from)
+        }
+        answer => answer.asked("renameat2", to),
+    }
+}
+
+/// Exchanges two names in one step; both must exist.
+pub fn rename_exchange(a_dir: impl AsFd, a: &[u8], b_dir: impl AsFd, b: &[u8]) -> Result<()> {
+    let (a_dir, b_dir) = (a_dir.as_fd(), b_dir.as_fd());
+    retry(|| rustix::fs::renameat_with(a_dir, a, b_dir, b, RenameFlags::EXCHANGE)).asked("renameat2", b)
+}
+
+/// Puts the names of a directory on disk. Takes an `O_PATH` descriptor too.
+pub fn sync_dir(dir: impl AsFd) -> Result<()> {
+    let dir = dir.as_fd();
+    match retry(|| rustix::fs::fsync(dir)) {
+        Err(Errno::BADF) => {
+            let again = crate::open::dir_beneath(dir, b"")?;
+            retry(|| rustix::fs::fsync(&again)).asked("fsync", b"")
+        }
+        // A filesystem that cannot sync a directory has nothing to sync.
+        Err(Errno::INVAL | Errno::ROFS) => Ok(()),
+        answer => answer.asked("fsync", b""),
+    }
+}
+
+/// Puts the content of a file on disk.
+pub fn sync_file(file: impl AsFd) -> Result<()> {
+    let file = file.as_fd();
+    retry(|| rustix::fs::fsync(file)).asked("fsync", b"")
+}
+
+/// Puts everything of the filesystem that `fd` is on on disk, in one call.
+pub fn sync_filesystem(fd: impl AsFd) -> Result<()> {
+    let fd = fd.as_fd();
+    retry(|| rustix::fs::syncfs(fd)).asked("syncfs", b"")
+}
+
+fn write_temp(dir: std::os::fd::BorrowedFd<'_>, bytes: &[u8], mode: u32) -> Result<Vec<u8>> {
+    let (fd, temp) = temp_file(dir, 0o600)?;
+    let filled = crate::bytes::write_all_at(&fd, bytes, 0)
+        .and_then(|()| crate::meta::set_mode_fd(&fd, mode))
+        .and_then(|()| sync_file(&fd));
+    match filled {
+        Ok(()) => Ok(temp),
+        Err(error) => {
+            forget(dir, &temp);
+            Err(error)
+        }
+    }
+}
+
+/// Removes a temporary name; the error that led here says more than a failure of this would.
+fn forget(dir: std::os::fd::BorrowedFd<'_>, temp: &[u8]) {
+    let _ = crate::node::unlink_at(dir, temp);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::dir::entries;
+
+    fn dir() -> (tempfile::TempDir, OwnedFd) {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let fd = crate::open::root_dir(dir.path()).expect("open");
+        (dir, fd)
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_with_its_exact_mode_and_nothing_is_left() {
+        let (keep, fd) = dir();
+        write_file(&fd, b"f", b"one", 0o666).expect("write");
+        write_file(&fd, b"f", b"two", 0o666).expect("write");
+        assert_eq!(std::fs::read(keep.path().join("f")).expect("read"), b"two");
+        assert_eq!(std::fs::metadata(keep.path().join("f")).expect("stat").permissions().mode() & 0o7777, 0o666);
+        assert_eq!(entries(&fd).expect("list").len(), 1);
+    }
+
+    #[test]
+    fn a_taken_name_is_refused_and_the_temporary_is_gone() {
+        let (keep, fd) = dir();
+        std::fs::create_dir(keep.path().join("d")).expect("mkdir");
+        assert_eq!(write_new_file(&fd, b"d", b"x", 0o600).expect_err("taken").errno, Errno::EXIST);
+        assert!(write_file(&fd, b"d", b"x", 0o600).is_err());
+        assert_eq!(entries(&fd).expect("list").len(), 1);
+    }
+
+    #[test]
+    fn names_are_exchanged_and_never_silently_replaced() {
+        let (keep, fd) = dir();
+        std::fs::write(keep.path().join("a"), b"A").expect("write");
+        std::fs::create_dir(keep.path().join("b")).expect("mkdir");
+        rename_exchange(&fd, b"a", &fd, b"b").expect("exchange");
+        assert!(keep.path().join("a").is_dir());
+        assert_eq!(std::fs::read(keep.path().join("b")).expect("read"), b"A");
+        assert_eq!(rename_noreplace(&fd, b"b", &fd, b"a").expect_err("taken").errno, Errno::EXIST);
+        rename_noreplace(&fd, b"b", &fd, b"c").expect("rename");
+        assert!(keep.path().join("c").is_file());
+    }
+
+    #[test]
+    fn a_directory_is_synced_through_a_path_descriptor_too() {
+        let (_keep, fd) = dir();
+        let path = crate::open::path_beneath(&fd, b"").expect("open");
+        sync_dir(&path).expect("sync");
+        write_file(&path, b"f", b"x", 0o600).expect("write");
+    }
+}
