@@ -1,0 +1,39 @@
+//! Real projects that tests and benchmarks run on, made by `scripts/corpora` outside the repository.
+
+use std::path::PathBuf;
+
+use crate::who::is_root;
+
+/// Where the corpora lie: `$LANE_CORPORA`, else a cache directory that an ordinary user can reach too.
+pub fn dir() -> PathBuf {
+    if let Some(named) = std::env::var_os("LANE_CORPORA") {
+        return PathBuf::from(named);
+    }
+    if is_root() {
+        // Root's home is closed to others, and the tests drop to an ordinary user.
+        return PathBuf::from("/var/cache/lane-corpora");
+    }
+    std::env::home_dir().unwrap_or_default().join(".cache/lane-corpora")
+}
+
+/// The corpus `name` (`rust`, `js`, `linux`, `py`, `s1k`, …); the test is red where it was not made.
+pub fn corpus(name: &str) -> PathBuf {
+    let path = dir().join(name);
+    crate::require!(
+        dir().join(format!(".{name}.done")).exists(),
+        format!("the corpus {}", path.display()),
+        format!("scripts/corpora {name}")
+    );
+    path
+}
+
+/// `bin` directory of a Rust toolchain that an ordinary user can reach.
+pub fn rust_bin() -> PathBuf {
+    let path = dir().join(".tools/rust/bin");
+    crate::require!(
+        path.join("cargo").exists(),
+        "a toolchain for the ordinary user",
+        "scripts/corpora toolchain"
+    );
+    path
+}
