@@ -89,6 +89,8 @@ pub enum Exit {
     TimedOut,
     /// Still running: the lane was left live (`run -d`).
     Detached,
+    /// Nobody saw the end: the supervisor was killed, or the machine went down.
+    Lost,
 }
 
 /// What making a lane cost.

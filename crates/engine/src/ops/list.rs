@@ -34,3 +34,13 @@ pub struct ListedLane {
 pub fn list(_engine: &Engine, _request: &ListRequest) -> Result<Vec<ListedLane>> {
     Err(EngineError::NotBuilt("ls"))
 }
+
+/// The names of a project's lanes that are not discarded.
+pub fn names(_engine: &Engine, _dir: &std::path::Path) -> Result<Vec<String>> {
+    Err(EngineError::NotBuilt("ls"))
+}
+
+/// True where a lane of the project has that name or id.
+pub fn exists(_engine: &Engine, _dir: &std::path::Path, _name: &str) -> Result<bool> {
+    Err(EngineError::NotBuilt("ls"))
+}

@@ -1,0 +1,99 @@
+//! The command line as types: global flags and the verbs. The doc comments are the help and the
+//! manual. Parsing is pure; the system is touched later, by the commands.
+
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Style, Styles};
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::commands;
+
+const STYLES: Styles = Styles::styled()
+    .header(Style::new().bold())
+    .usage(Style::new().bold())
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(Style::new());
+
+/// Keeps AI coding agents in their lane: runs any command on a copy-on-write view of a real project.
+///
+/// The original is never written. A lane costs milliseconds and almost no disk; see what it changed, keep the
+/// files that are good, drop the rest.
+#[derive(Debug, Parser)]
+#[command(name = "lane", version, styles = STYLES, disable_help_subcommand = true, after_help = AFTER)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const AFTER: &str = "Start with `lane run -- make test` in a project, then `lane diff` and `lane keep`.";
+
+/// Flags that every verb takes.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Global {
+    /// Work on the project of DIR instead of the working directory.
+    #[arg(short = 'C', value_name = "DIR", global = true, value_hint = clap::ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// Keep lanes in DIR (also LANE_STATE; default $XDG_STATE_HOME/lanekeeper).
+    #[arg(long, value_name = "DIR", global = true, value_hint = clap::ValueHint::DirPath)]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Answer as JSON on stdout; the shapes are in docs/json.md.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Say nothing but what went wrong.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+
+    /// Say more.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    #[command(visible_alias = "quick", alias = "mount")]
+    Run(commands::run::Args),
+    #[command(alias = "init")]
+    New(commands::new::Args),
+    Exec(commands::exec::Args),
+    Stop(commands::stop::Args),
+    #[command(visible_alias = "list")]
+    Ls(commands::ls::Args),
+    #[command(visible_alias = "status")]
+    Show(commands::show::Args),
+    Log(commands::log::Args),
+    Diff(commands::diff::Args),
+    #[command(visible_alias = "apply")]
+    Keep(commands::keep::Args),
+    Export(commands::export::Args),
+    Discard(commands::discard::Args),
+    Recover(commands::recover::Args),
+    Doctor(commands::doctor::Args),
+    Completions(commands::completions::Args),
+    Man(commands::man::Args),
+}
+
+impl Verb {
+    /// True for the verbs that pass a command's exit code on.
+    pub(crate) fn runs_a_command(&self) -> bool {
+        matches!(self, Verb::Run(_) | Verb::Exec(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

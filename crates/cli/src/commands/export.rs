@@ -1,0 +1,46 @@
+//! `lane export`.
+
+use std::path::PathBuf;
+
+use engine::ops::export::ExportRequest;
+
+use super::{Context, progress};
+use crate::error::Result;
+use crate::exit_code;
+use crate::render::report;
+use crate::style::Role;
+use crate::wire;
+
+/// Write the result of a lane beside the original; never overwrites.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The lane; may be left out where only one fits.
+    #[arg(value_name = "LANE")]
+    lane: Option<String>,
+
+    /// The directory to make; `../<project>-<lane>` where not given.
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    target: Option<PathBuf>,
+}
+
+/// Writes it.
+pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
+    let engine = context.engine()?;
+    let request = ExportRequest { dir: context.dir(), lane: args.lane, target: args.target };
+    let answer = engine::ops::export::export(&engine, &request, &mut progress::Talk::new(&context.ui))?;
+    let ui = &mut context.ui;
+    if ui.json {
+        ui.document(&wire::Exported::new(&answer))?;
+    } else {
+        ui.line(&report::path(&answer.target))?;
+        ui.say(&format!("{} files, {}", answer.files, report::bytes(answer.bytes)));
+    }
+    if answer.left_out.is_empty() {
+        return Ok(exit_code::DONE);
+    }
+    ui.tell(&ui.paint_err(Role::Warn, &format!("left out: {}", answer.left_out.len())));
+    for (path, why) in &answer.left_out {
+        ui.tell(&format!("  {} ({})", crate::escape::name(path.as_bytes()), crate::escape::name(why)));
+    }
+    Ok(exit_code::NOT_DONE)
+}

@@ -1,0 +1,134 @@
+//! `lane keep`.
+
+use std::ffi::OsString;
+
+use engine::ops::keep::{KeepRequest, KeepView, LeftOutWhy};
+
+use super::{Context, needs_yes, progress, split_lane};
+use crate::error::{CliError, Result};
+use crate::escape;
+use crate::exit_code;
+use crate::render::report;
+use crate::style::Role;
+use crate::ui::{Confirm, Ui};
+use crate::wire;
+
+/// Bring what a lane changed into the original.
+///
+/// All of the selection arrives, or nothing of it. Files that changed in the original meanwhile stay as they are
+/// there and are listed. Files that run by themselves later (hooks, editor tasks, CI, agent settings, new programs)
+/// are left out unless their own path is named. What is inside .git is never kept.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The lane (may be left out where only one fits), then paths to keep; all of it where no path is given.
+    #[arg(value_name = "LANE|PATH", value_hint = clap::ValueHint::AnyPath)]
+    operands: Vec<OsString>,
+
+    /// Print the plan and write nothing.
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// Plans, asks, does.
+pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
+    let engine = context.engine()?;
+    let dir = context.dir();
+    let (lane, paths) = split_lane(&engine, &dir, args.operands)?;
+    let prepared = engine::ops::keep::prepare(&engine, &KeepRequest { dir, lane, paths })?;
+    if args.dry_run || prepared.view.steps.is_empty() {
+        return answer(context, &prepared.view, args.dry_run);
+    }
+    if !args.yes && !context.ui.json {
+        steps(&mut context.ui, &prepared.view)?;
+    }
+    let question = format!(
+        "write {} into {}?",
+        paths_word(prepared.view.steps.len()),
+        report::path(&prepared.view.lane.origin)
+    );
+    match context.ui.confirm(&question, args.yes)? {
+        Confirm::Yes => {}
+        Confirm::No => return Err(CliError::Declined),
+        Confirm::NobodyToAsk => return Err(needs_yes("keep")),
+    }
+    let view = prepared.execute(&engine, &mut progress::Talk::new(&context.ui))?;
+    answer(context, &view, false)
+}
+
+fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
+    let ui = &mut context.ui;
+    let complete = view.left_out.is_empty();
+    let code = if complete { exit_code::DONE } else { exit_code::NOT_DONE };
+    if ui.json {
+        ui.document(&wire::Keep::new(view, dry_run))?;
+        return Ok(code);
+    }
+    if dry_run {
+        steps(ui, view)?;
+        ui.say(&format!("would write {}, {}", paths_word(view.steps.len()), report::bytes(view.bytes)));
+    } else if view.steps.is_empty() {
+        ui.say("nothing to keep");
+    } else {
+        let lane = &view.lane.name;
+        ui.say(&format!("kept {} of lane {lane}", paths_word(view.steps.len())));
+        if complete {
+            ui.say(&format!("next: lane discard {lane}"));
+        }
+    }
+    left_out(ui, view);
+    if view.git_internal > 0 {
+        ui.say(&format!("{} in .git stay in the lane", paths_word(usize::try_from(view.git_internal).unwrap_or(usize::MAX))));
+    }
+    Ok(code)
+}
+
+fn paths_word(n: usize) -> String {
+    if n == 1 { "1 path".to_owned() } else { format!("{n} paths") }
+}
+
+fn steps(ui: &mut Ui, view: &KeepView) -> Result<()> {
+    for step in &view.steps {
+        let role = match step.what {
+            "add" => Role::Add,
+            "delete" => Role::Delete,
+            _ => Role::Modify,
+        };
+        let root = if step.root == view.lane.origin { String::new() } else { format!("{}/", report::path(&step.root)) };
+        let from = step.from.as_ref().map_or_else(String::new, |from| format!("{} → ", escape::name(from.as_bytes())));
+        let what = ui.paint(role, &format!("{:<7}", step.what));
+        ui.line(&format!("{what} {root}{from}{}", escape::name(step.path.as_bytes())))?;
+    }
+    Ok(())
+}
+
+fn left_out(ui: &Ui, view: &KeepView) {
+    if view.left_out.is_empty() {
+        return;
+    }
+    ui.tell(&ui.paint_err(Role::Warn, &format!("left out: {}", paths_word(view.left_out.len()))));
+    for left in &view.left_out {
+        let detail = if left.detail.is_empty() { String::new() } else { format!(": {}", escape::name(&left.detail)) };
+        ui.tell(&format!("  {} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why)));
+    }
+    let first = |why| view.left_out.iter().find(|left| left.why == why).map(|left| escape::name(left.path.as_bytes()));
+    if let Some(path) = first(LeftOutWhy::Guarded) {
+        ui.say(&format!("hint: name a path to keep it: `lane keep {} {path}`", view.lane.name));
+    }
+    if first(LeftOutWhy::Drifted).is_some() {
+        ui.say(&format!("hint: `lane export {}` writes the lane's state beside the original", view.lane.name));
+    }
+}
+
+fn reason(why: LeftOutWhy) -> &'static str {
+    match why {
+        LeftOutWhy::Guarded => "runs by itself",
+        LeftOutWhy::Drifted => "changed in the original meanwhile",
+        LeftOutWhy::Conflict => "meets something else in the original",
+        LeftOutWhy::CannotCarry => "cannot be kept",
+        LeftOutWhy::Suspect => "may be incomplete after a restart of the machine",
+    }
+}

@@ -1,0 +1,114 @@
+//! One file per verb: `Args`, whose doc comments are the help, and `run`, which asks the engine and
+//! shows the answer. Here: parse, dispatch, and turn the outcome into an exit code.
+
+pub(crate) mod completions;
+pub(crate) mod diff;
+pub(crate) mod discard;
+pub(crate) mod doctor;
+pub(crate) mod exec;
+pub(crate) mod export;
+pub(crate) mod keep;
+pub(crate) mod log;
+pub(crate) mod ls;
+pub(crate) mod man;
+pub(crate) mod new;
+pub(crate) mod progress;
+pub(crate) mod recover;
+pub(crate) mod run;
+pub(crate) mod show;
+pub(crate) mod stop;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use engine::{Engine, EngineOptions};
+
+use crate::args::{Cli, Global, Verb};
+use crate::error::{CliError, Result};
+use crate::exit_code;
+use crate::ui::Ui;
+
+/// What a command works with.
+pub(crate) struct Context {
+    pub(crate) ui: Ui,
+    pub(crate) global: Global,
+}
+
+impl Context {
+    /// The engine on the chosen state directory.
+    pub(crate) fn engine(&self) -> Result<Engine> {
+        Ok(Engine::open(&EngineOptions { state: self.global.state.clone() })?)
+    }
+
+    /// The directory whose project is meant.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.global.dir.clone().unwrap_or_else(|| PathBuf::from("."))
+    }
+}
+
+/// Parses the command line, does what it says, and gives the exit code.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let talk = error.use_stderr();
+            // Nothing is left to tell where even this fails.
+            let _ = error.print();
+            return ExitCode::from(if talk { exit_code::USAGE } else { exit_code::DONE });
+        }
+    };
+    let runs_a_command = cli.verb.runs_a_command();
+    let mut context = Context { ui: Ui::new(&cli.global), global: cli.global };
+    let outcome = dispatch(&mut context, cli.verb).and_then(|code| {
+        context.ui.finish()?;
+        Ok(code)
+    });
+    ExitCode::from(outcome.unwrap_or_else(|error| {
+        // What was said so far comes before what went wrong.
+        let _ = context.ui.finish();
+        error.report(&mut context.ui, runs_a_command)
+    }))
+}
+
+fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
+    match verb {
+        Verb::Run(args) => run::run(context, args),
+        Verb::New(args) => new::run(context, args),
+        Verb::Exec(args) => exec::run(context, args),
+        Verb::Stop(args) => stop::run(context, args),
+        Verb::Ls(args) => ls::run(context, args),
+        Verb::Show(args) => show::run(context, args),
+        Verb::Log(args) => log::run(context, args),
+        Verb::Diff(args) => diff::run(context, args),
+        Verb::Keep(args) => keep::run(context, args),
+        Verb::Export(args) => export::run(context, args),
+        Verb::Discard(args) => discard::run(context, args),
+        Verb::Recover(args) => recover::run(context, args),
+        Verb::Doctor(args) => doctor::run(context, args),
+        Verb::Completions(args) => completions::run(context, &args),
+        Verb::Man(args) => man::run(context, args),
+    }
+}
+
+/// The first operand names a lane where there is one of that name; all else are paths.
+pub(crate) fn split_lane(
+    engine: &Engine,
+    dir: &std::path::Path,
+    operands: Vec<std::ffi::OsString>,
+) -> Result<(Option<String>, Vec<PathBuf>)> {
+    let mut operands = operands.into_iter();
+    let Some(first) = operands.next() else { return Ok((None, Vec::new())) };
+    let rest = operands.map(PathBuf::from);
+    match first.to_str() {
+        Some(name) if engine::ops::list::exists(engine, dir, name)? => Ok((Some(name.to_owned()), rest.collect())),
+        // With one lane, or none, everything is a path; with several the first must be a lane.
+        Some(name) if engine::ops::list::names(engine, dir)?.len() != 1 => Ok((Some(name.to_owned()), rest.collect())),
+        _ => Ok((None, std::iter::once(PathBuf::from(first)).chain(rest).collect())),
+    }
+}
+
+/// A request without an answer: nobody is there to be asked.
+pub(crate) fn needs_yes(what: &'static str) -> CliError {
+    CliError::NeedsYes(what)
+}

@@ -1,0 +1,138 @@
+//! `lane show`.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+
+use engine::ops::show::{ShowAnswer, ShowRequest};
+
+use super::{Context, progress};
+use crate::error::{CliError, Result};
+use crate::escape::{self, Kind};
+use crate::exit_code;
+use crate::render::table::{self, Cell};
+use crate::render::{report, transcript};
+use crate::style::Role;
+use crate::wire;
+
+/// Show one lane in full: base, drift, changes, walls truly enforced, runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The lane; may be left out where only one fits.
+    #[arg(value_name = "LANE")]
+    lane: Option<String>,
+
+    /// Print what the newest run wrote to the terminal, escaped.
+    #[arg(long)]
+    transcript: bool,
+}
+
+/// Shows it.
+pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
+    let engine = context.engine()?;
+    let answer = engine::ops::show::show(&engine, &ShowRequest { dir: context.dir(), lane: args.lane })?;
+    if args.transcript {
+        return transcript(context, &answer, 0);
+    }
+    let ui = &mut context.ui;
+    if ui.json {
+        ui.document(&wire::Show::new(&answer))?;
+        return Ok(exit_code::DONE);
+    }
+    let lane = &answer.lane;
+    let now = engine::clock::now_ms();
+    let title = ui.paint(Role::Lane, &format!("lane {}", lane.name));
+    let state = ui.paint(report::state_role(lane.state), lane.state.word());
+    ui.line(&format!("{title} · {state} · {} old", report::age(lane.created_at, now)))?;
+    let mut facts = vec![
+        ("id", lane.id.clone()),
+        ("origin", report::path(&lane.origin)),
+        ("strategy", format!("{} ({})", lane.strategy.word(), escape::name(&lane.why))),
+        ("made", report::cost(lane.strategy, lane.cost)),
+        ("base", base(&answer)),
+    ];
+    for root in lane.roots.iter().skip(1) {
+        facts.push(("also", format!("{} ({})", report::path(&root.path), root.strategy.word())));
+    }
+    facts.push(("changes", progress::change_lines(&answer.changes, answer.home_changes).join("; ")));
+    facts.push(("disk", format!("{} of its own", report::bytes(answer.exclusive))));
+    facts.push(("layers", report::path(&lane.dir)));
+    for (name, fact) in facts {
+        let name = ui.paint(Role::Dim, &format!("{name:<9}"));
+        ui.line(&format!("{name} {fact}"))?;
+    }
+    if !answer.drift.is_empty() {
+        for line in report::drift(&answer.drift, if ui.verbose { usize::MAX } else { 10 }) {
+            ui.line(&line)?;
+        }
+    }
+    if let Some(run) = answer.runs.first() {
+        walls(context, run)?;
+        let ui = &mut context.ui;
+        let end = run.exit.map_or_else(|| "running".to_owned(), report::exit);
+        let head = ui.paint(Role::Head, "last run");
+        ui.line(&format!("{head}  {} · {end} · {} ago", report::argv(&run.argv), report::age(run.started_at, now)))?;
+    }
+    let next: Vec<String> = answer.next.iter().take(3).map(report::command).collect();
+    if !next.is_empty() {
+        context.ui.say(&format!("next: {}", next.join(" · ")));
+    }
+    Ok(exit_code::DONE)
+}
+
+fn base(answer: &ShowAnswer) -> String {
+    let base = &answer.lane.base;
+    let at = wire::time(base.sec.saturating_mul(1000).saturating_add(i64::from(base.nsec / 1_000_000)));
+    let head = base.git_head.as_deref().map_or_else(String::new, |head| {
+        format!(", HEAD {}", escape::name(head.get(..12).unwrap_or(head)))
+    });
+    let suspect = if base.other_boot { "; the machine was restarted since, the newest writes may be incomplete" } else { "" };
+    format!("live, {at}{head}{suspect}")
+}
+
+fn walls(context: &mut Context, run: &engine::view::RunView) -> Result<()> {
+    if run.walls.is_empty() {
+        return Ok(());
+    }
+    let ui = &mut context.ui;
+    let head = ui.paint(Role::Head, "walls");
+    ui.line(&head)?;
+    let rows: Vec<Vec<Cell>> = run
+        .walls
+        .iter()
+        .map(|wall| {
+            let role = if wall.status == "full" { Role::Good } else { Role::Warn };
+            vec![Cell::new(&wall.name), Cell::new(&wall.status).role(role), Cell::new(&wall.detail)]
+        })
+        .collect();
+    for line in table::lines(ui, &[], &rows) {
+        ui.line(&format!("  {line}"))?;
+    }
+    Ok(())
+}
+
+/// Prints the recording of a run, line by line.
+pub(crate) fn transcript(context: &mut Context, answer: &ShowAnswer, wanted: i64) -> Result<u8> {
+    let recorded = answer.runs.iter().filter(|run| wanted == 0 || run.id == wanted);
+    let Some((run, path)) = recorded.filter_map(|run| Some((run, run.transcript.as_ref()?))).next() else {
+        let what = if wanted == 0 { "no run".to_owned() } else { format!("no run {wanted}") };
+        return Err(CliError::Missing(format!("lane {} has {what} with a recording", answer.lane.name)));
+    };
+    let ui = &mut context.ui;
+    ui.say(&format!("run {} · {}", run.id, report::argv(&run.argv)));
+    let failed = |error| CliError::Unreadable(path.clone(), error);
+    let file = fs::File::open(path).map_err(failed)?;
+    let mut reader = transcript::Reader::default();
+    for line in BufReader::new(file).split(b'\n') {
+        reader.take(&line.map_err(failed)?);
+        while let Some(shown) = reader.next_line() {
+            ui.line(&escape::escape(&shown, Kind::Content).text)?;
+        }
+        if ui.is_closed() {
+            return Ok(exit_code::DONE);
+        }
+    }
+    if let Some(shown) = reader.rest() {
+        ui.line(&escape::escape(&shown, Kind::Content).text)?;
+    }
+    Ok(exit_code::DONE)
+}

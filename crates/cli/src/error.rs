@@ -1,0 +1,208 @@
+//! Where errors become prose: what is wrong with which thing, the causes below it, and the command
+//! to type next. Nothing below this crate words advice.
+
+use std::io;
+
+use engine::{EngineError, ErrorKind};
+
+use crate::escape::{self, Kind};
+use crate::exit_code;
+use crate::style::Role;
+use crate::ui::Ui;
+use crate::wire;
+
+/// Result of a command.
+pub(crate) type Result<T> = std::result::Result<T, CliError>;
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug)]
+pub(crate) enum CliError {
+    /// The engine said so.
+    Engine(EngineError),
+    /// Our own output failed.
+    Output(io::Error),
+    /// A file that the user named to us.
+    File(std::path::PathBuf, io::Error),
+    /// A file of ours that cannot be read.
+    Unreadable(std::path::PathBuf, io::Error),
+    /// What was asked for is not there.
+    Missing(String),
+    /// The arguments contradict themselves.
+    Usage(String),
+    /// A question had to be asked and nobody was there.
+    NeedsYes(&'static str),
+    /// The answer to a question was no.
+    Declined,
+}
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> CliError {
+        CliError::Engine(error)
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> CliError {
+        CliError::Output(error)
+    }
+}
+
+impl CliError {
+    /// Says it, and gives the exit code.
+    pub(crate) fn report(&self, ui: &mut Ui, runs_a_command: bool) -> u8 {
+        let said = self.words();
+        ui.tell(&format!("{} {}", ui.paint_err(Role::Bad, "error:"), clean(&said.what)));
+        for cause in &said.causes {
+            ui.tell(&format!("  cause: {}", clean(cause)));
+        }
+        if let Some(hint) = &said.hint {
+            ui.tell(&format!("{} {}", ui.paint_err(Role::Good, "hint:"), clean(hint)));
+        }
+        if ui.json && !matches!(self, CliError::Output(_)) {
+            // Where even this cannot be written, stderr has it.
+            let _ = ui.document(&wire::Failure::new(said.kind, &said.what, &said.causes, said.hint.as_deref()));
+            let _ = ui.finish();
+        }
+        match self {
+            CliError::Usage(_) => exit_code::USAGE,
+            _ if runs_a_command => exit_code::TOOL_FAILED,
+            _ => exit_code::NOT_DONE,
+        }
+    }
+
+    fn words(&self) -> Words {
+        match self {
+            CliError::Engine(error) => {
+                let mut causes = Vec::new();
+                let mut below = std::error::Error::source(error);
+                while let Some(cause) = below {
+                    causes.push(cause.to_string());
+                    below = cause.source();
+                }
+                Words { kind: kind_word(error.kind()), what: error.to_string(), causes, hint: hint(error) }
+            }
+            CliError::Output(error) => Words::plain("environment", "the answer could not be written")
+                .because(error.to_string()),
+            CliError::File(path, error) => {
+                Words::plain("environment", &format!("{} could not be written", path.display())).because(error.to_string())
+            }
+            CliError::Unreadable(path, error) => {
+                Words::plain("environment", &format!("{} could not be read", path.display())).because(error.to_string())
+            }
+            CliError::Missing(what) => Words::plain("user", what),
+            CliError::Usage(what) => Words::plain("usage", what),
+            CliError::NeedsYes(what) => Words::plain("user", &format!("{what} has to be confirmed, and there is no terminal to ask on"))
+                .with_hint("add `--yes` to answer the question."),
+            CliError::Declined => Words::plain("user", "nothing was done"),
+        }
+    }
+}
+
+/// An error in words.
+struct Words {
+    kind: &'static str,
+    what: String,
+    causes: Vec<String>,
+    hint: Option<String>,
+}
+
+impl Words {
+    fn plain(kind: &'static str, what: &str) -> Words {
+        Words { kind, what: what.to_owned(), causes: Vec::new(), hint: None }
+    }
+
+    fn because(mut self, cause: String) -> Words {
+        self.causes.push(cause);
+        self
+    }
+
+    fn with_hint(mut self, hint: &str) -> Words {
+        self.hint = Some(hint.to_owned());
+        self
+    }
+}
+
+fn clean(text: &str) -> String {
+    // Paths in errors may come from a lane. Their escapes are ours already, so a backslash stays.
+    escape::escape(text.as_bytes(), Kind::Content).text
+}
+
+fn kind_word(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::User => "user",
+        ErrorKind::Environment => "environment",
+        ErrorKind::Conflict => "conflict",
+        ErrorKind::Internal => "internal",
+    }
+}
+
+/// What to do about it, with the command to type.
+fn hint(error: &EngineError) -> Option<String> {
+    use EngineError as E;
+    Some(match error {
+        E::NoSuchLane { have, .. } if have.is_empty() => "`lane new` makes a lane, `lane ls --all` lists those of other projects.".into(),
+        E::NoSuchLane { name, have, .. } => match nearest(name, have) {
+            Some(near) => format!("did you mean `{near}`? `lane ls` lists the lanes of this project."),
+            None => "`lane ls` lists the lanes of this project, `lane ls --discarded` those in the trash.".into(),
+        },
+        E::NoLane { .. } => "`lane run -- CMD` makes one; `lane ls --all` lists those of other projects.".into(),
+        E::WhichLane { names } => format!("name one of: {}.", names.join(", ")),
+        E::NameTaken { name } => {
+            format!("`lane exec {name} -- CMD` runs something in it, `lane discard {name}` drops it; or take another name.")
+        }
+        E::BadName { .. } => "a name such as `fix-auth` is fine.".into(),
+        E::Live { name, .. } => format!("`lane stop {name}` ends them."),
+        E::Busy { name, .. } => format!("wait for it, or look with `lane show {name}`."),
+        E::Damaged { name, .. } => {
+            format!("`lane discard {name} --now` removes what is left; `lane doctor` looks for more.")
+        }
+        E::BadOrigin { .. } => "`lane -C DIR …` names another project.".into(),
+        E::OriginGone { name, .. } => format!("bring the directory back, or `lane discard {name}`."),
+        E::PathOutside { .. } => "paths are relative to the working directory (or to `-C DIR`).".into(),
+        E::NothingThere { .. } => "`lane diff --name-only` lists what was changed.".into(),
+        E::TargetExists { .. } => "name another directory: `lane export LANE DIR`; an export never overwrites.".into(),
+        E::TargetInside { .. } => "name a directory beside it: `lane export LANE DIR`.".into(),
+        E::Refused { .. } => "`lane doctor` tries everything on this filesystem and names the remedies.".into(),
+        E::StateDir { .. } => "`lane --state DIR …` (or LANE_STATE) keeps lanes elsewhere.".into(),
+        E::NoStateDir => "set HOME, or name a directory with `--state DIR`.".into(),
+        _ => return None,
+    })
+}
+
+/// The name that was most likely meant.
+fn nearest<'n>(asked: &str, have: &'n [String]) -> Option<&'n str> {
+    have.iter()
+        .map(|name| (distance(asked.as_bytes(), name.as_bytes()), name))
+        .filter(|(distance, name)| *distance * 3 <= name.len())
+        .min()
+        .map(|(_, name)| name.as_str())
+}
+
+/// Edit distance.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let swap = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = swap.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{distance, nearest};
+
+    #[test]
+    fn a_mistyped_name_finds_its_neighbour_and_a_strange_one_none() {
+        let have = ["fix-auth".to_owned(), "quiet-otter".to_owned()];
+        assert_eq!(nearest("fix-auht", &have), Some("fix-auth"));
+        assert_eq!(nearest("quiet-oter", &have), Some("quiet-otter"));
+        assert_eq!(nearest("zebra", &have), None);
+        assert_eq!(distance(b"kitten", b"sitting"), 3);
+    }
+}

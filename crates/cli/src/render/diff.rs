@@ -1,0 +1,130 @@
+//! Changes and hunks as lines. Every byte of the lane goes through `escape`, and a content line in
+//! which something had to be escaped is flagged with `!` in the margin.
+
+use engine::ops::diff::{FileDiff, FileView, LineKind};
+use tree::{ChangeKind, Entry, Kind};
+
+use crate::escape::{self, Kind as Text, Shown};
+use crate::style::Role;
+use crate::ui::Ui;
+use crate::wire;
+
+/// The letter, role and words of a change.
+pub(crate) fn sign(kind: &ChangeKind) -> (&'static str, Role) {
+    match kind {
+        ChangeKind::Add => ("A", Role::Add),
+        ChangeKind::Modify => ("M", Role::Modify),
+        ChangeKind::Delete => ("D", Role::Delete),
+        ChangeKind::Mode => ("X", Role::Modify),
+        ChangeKind::Retype => ("T", Role::Warn),
+        ChangeKind::Rename { .. } => ("R", Role::Modify),
+    }
+}
+
+/// The path as it is shown: with the root in front where it is not the origin, `/` behind a directory.
+pub(crate) fn place(file: &FileView) -> String {
+    let entry = file.change.new.as_ref().or(file.change.old.as_ref());
+    let slash = if entry.is_some_and(Entry::is_dir) { "/" } else { "" };
+    let inner = format!("{}{slash}", escape::name(file.change.path.as_bytes()));
+    let prefix = if file.root_index == 0 { String::new() } else { format!("{}/", super::report::path(&file.root)) };
+    match &file.change.kind {
+        ChangeKind::Rename { from, .. } => format!("{prefix}{}{slash} → {prefix}{inner}", escape::name(from.as_bytes())),
+        _ => format!("{prefix}{inner}"),
+    }
+}
+
+/// One line for a change: sign, path and what else is to be known about it.
+pub(crate) fn summary(ui: &Ui, file: &FileView) -> String {
+    let (letter, role) = sign(&file.change.kind);
+    let mut line = format!("{} {}", ui.paint(role, letter), place(file));
+    for note in notes(file) {
+        line.push_str(&format!("  {}", ui.paint(Role::Dim, &format!("({note})"))));
+    }
+    if let Some(kind) = file.drifted {
+        line.push_str(&format!("  {}", ui.paint(Role::Warn, &format!("[drifted: {}]", kind.word()))));
+    }
+    if file.guarded.is_some() {
+        line.push_str(&format!("  {}", ui.paint(Role::Warn, "[runs by itself]")));
+    }
+    line
+}
+
+fn notes(file: &FileView) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (old, new) = (file.change.old.as_ref(), file.change.new.as_ref());
+    if let (Some(old), Some(new)) = (old, new) {
+        if old.kind != new.kind {
+            notes.push(format!("{} → {}", wire::type_word(old.kind), wire::type_word(new.kind)));
+        } else if old.mode != new.mode && old.kind != Kind::Symlink {
+            notes.push(format!("mode {:04o} → {:04o}", old.mode, new.mode));
+        }
+    }
+    match new {
+        Some(new) if new.kind == Kind::Symlink => notes.push(format!("→ {}", escape::name(&new.target))),
+        Some(new) if !matches!(new.kind, Kind::File | Kind::Dir) && old.is_none() => {
+            notes.push(wire::type_word(new.kind).to_owned());
+        }
+        Some(new) if old.is_none() && new.is_file() && new.mode & 0o111 != 0 => notes.push("executable".to_owned()),
+        _ => {}
+    }
+    notes
+}
+
+/// The hunks of one file.
+pub(crate) fn hunks(ui: &Ui, content: &FileDiff, out: &mut Vec<String>) {
+    if content.binary {
+        out.push(ui.paint(Role::Dim, "  binary content differs"));
+    }
+    for hunk in &content.hunks {
+        let head =
+            format!("@@ -{},{} +{},{} @@ {}", hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len, hunk.id);
+        out.push(ui.paint(Role::Dim, &head));
+        for line in &hunk.lines {
+            let (sign, role) = match line.kind {
+                LineKind::Context => (' ', None),
+                LineKind::Added => ('+', Some(Role::Add)),
+                LineKind::Removed => ('-', Some(Role::Delete)),
+            };
+            let shown = content_line(&line.bytes);
+            let text = format!("{}{sign}{}", if shown.flagged { "!" } else { " " }, shown.text);
+            out.push(role.map_or_else(|| text.clone(), |role| ui.paint(role, &text)));
+            if line.lacks_newline() {
+                out.push(ui.paint(Role::Dim, "  \\ no newline at the end"));
+            }
+        }
+    }
+}
+
+/// A line of content without its ending. A carriage return that belongs to the ending is shown, so that
+/// two endings differ, and is no reason for a flag.
+fn content_line(bytes: &[u8]) -> Shown {
+    let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let (body, is_crlf) = match body.strip_suffix(b"\r") {
+        Some(body) if bytes.ends_with(b"\n") => (body, true),
+        _ => (body, false),
+    };
+    let mut shown = escape::escape(body, Text::Content);
+    if is_crlf {
+        shown.text.push_str("\\r");
+        shown.width += 2;
+    }
+    shown
+}
+
+/// Whether any shown line of a file had to be escaped.
+pub(crate) fn is_flagged(content: &FileDiff) -> bool {
+    content.hunks.iter().flat_map(|hunk| &hunk.lines).any(|line| content_line(&line.bytes).flagged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::content_line;
+
+    #[test]
+    fn a_crlf_ending_is_shown_and_not_flagged_and_a_bare_return_is() {
+        let crlf = content_line(b"a\r\n");
+        assert_eq!((crlf.text.as_str(), crlf.flagged), ("a\\r", false));
+        assert!(content_line(b"a\rb\n").flagged);
+        assert!(content_line(b"a\r").flagged);
+    }
+}

@@ -1,0 +1,6 @@
+//! Answers as text for people. Pure: values in, lines out; colours are asked for by role.
+
+pub(crate) mod diff;
+pub(crate) mod report;
+pub(crate) mod table;
+pub(crate) mod transcript;

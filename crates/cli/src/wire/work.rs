@@ -1,0 +1,267 @@
+//! Answers of the verbs that do something.
+
+use engine::ops::discard::DiscardAnswer;
+use engine::ops::export::ExportAnswer;
+use engine::ops::keep::{KeepView, LeftOut, StepView};
+use engine::ops::run::RunAnswer;
+use engine::ops::stop::StopAnswer;
+use engine::view::{PlanView, RunView};
+use serde::Serialize;
+
+use super::lane::{Cost, Ended, Lane, RootCounts, Run, Wall, Word};
+use super::{Drift, Gap, path, text};
+use crate::render::report;
+
+/// The answer of `run` and `exec`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ran {
+    lane: Lane,
+    removed: bool,
+    exit: Ended,
+    exit_code: u8,
+    cost: Option<Cost>,
+    changes: Vec<RootCounts>,
+    home_changes: u64,
+    drift: Vec<Drift>,
+    next: Vec<String>,
+}
+
+impl Ran {
+    pub(crate) fn new(answer: &RunAnswer) -> Ran {
+        Ran {
+            lane: Lane::new(&answer.lane),
+            removed: answer.removed,
+            exit: Ended::new(answer.exit),
+            exit_code: crate::exit_code::of(answer.exit),
+            cost: answer.cost.map(Cost::new),
+            changes: answer.changes.iter().map(RootCounts::new).collect(),
+            home_changes: answer.home_changes,
+            drift: answer.drift.iter().map(Drift::new).collect(),
+            next: answer.next.iter().map(report::command).collect(),
+        }
+    }
+}
+
+/// The answer of `run --show-plan`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Plan {
+    lane: Option<String>,
+    strategy: String,
+    why: String,
+    rejected: Vec<Rejected>,
+    net: &'static str,
+    argv: Vec<Word>,
+    mounts: Vec<Mount>,
+    hidden: Vec<Hidden>,
+    walls: Vec<Wall>,
+    env: Vec<Word>,
+}
+
+#[derive(Debug, Serialize)]
+struct Rejected {
+    strategy: String,
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Mount {
+    target: String,
+    kind: String,
+    source: Option<String>,
+    read_only: bool,
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Hidden {
+    path: String,
+    why: String,
+}
+
+impl Plan {
+    pub(crate) fn new(plan: &PlanView) -> Plan {
+        Plan {
+            lane: plan.lane.clone(),
+            strategy: plan.strategy.clone(),
+            why: plan.why.clone(),
+            rejected: plan
+                .rejected
+                .iter()
+                .map(|(strategy, why)| Rejected { strategy: strategy.clone(), why: why.clone() })
+                .collect(),
+            net: plan.net.word(),
+            argv: plan.argv.iter().map(|word| Word::new(word)).collect(),
+            mounts: plan
+                .mounts
+                .iter()
+                .map(|mount| Mount {
+                    target: path(&mount.target).0,
+                    kind: mount.kind.clone(),
+                    source: mount.source.as_deref().map(|at| path(at).0),
+                    read_only: mount.read_only,
+                    why: mount.why.clone(),
+                })
+                .collect(),
+            hidden: plan.hidden.iter().map(|(at, why)| Hidden { path: path(at).0, why: why.clone() }).collect(),
+            walls: plan.walls.iter().map(Wall::new).collect(),
+            env: plan.env.iter().map(|word| Word::new(word)).collect(),
+        }
+    }
+}
+
+/// The answer of `keep`, done or planned.
+#[derive(Debug, Serialize)]
+pub(crate) struct Keep {
+    lane: String,
+    lane_id: String,
+    dry_run: bool,
+    /// True where nothing was left out.
+    complete: bool,
+    kept: Vec<Step>,
+    left_out: Vec<Left>,
+    git_internal: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Step {
+    root: String,
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    what: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Left {
+    root: String,
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    why: &'static str,
+    detail: String,
+}
+
+impl Keep {
+    pub(crate) fn new(view: &KeepView, dry_run: bool) -> Keep {
+        Keep {
+            lane: view.lane.name.clone(),
+            lane_id: view.lane.id.clone(),
+            dry_run,
+            complete: view.left_out.is_empty(),
+            kept: view.steps.iter().map(Step::new).collect(),
+            left_out: view.left_out.iter().map(Left::new).collect(),
+            git_internal: view.git_internal,
+            bytes: view.bytes,
+        }
+    }
+}
+
+impl Step {
+    fn new(step: &StepView) -> Step {
+        let (inner, path_bytes) = text(step.path.as_bytes());
+        let from = step.from.as_ref().map(|from| text(from.as_bytes()).0);
+        Step { root: path(&step.root).0, path: inner, path_bytes, what: step.what, from }
+    }
+}
+
+impl Left {
+    fn new(left: &LeftOut) -> Left {
+        let (inner, path_bytes) = text(left.path.as_bytes());
+        let detail = left.detail.clone();
+        Left { root: path(&left.root).0, path: inner, path_bytes, why: left.why.word(), detail }
+    }
+}
+
+/// The answer of `export`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Exported {
+    lane: String,
+    lane_id: String,
+    target: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_bytes: Option<String>,
+    files: u64,
+    bytes: u64,
+    left_out: Vec<Gap>,
+}
+
+impl Exported {
+    pub(crate) fn new(answer: &ExportAnswer) -> Exported {
+        let (target, target_bytes) = path(&answer.target);
+        Exported {
+            lane: answer.lane.name.clone(),
+            lane_id: answer.lane.id.clone(),
+            target,
+            target_bytes,
+            files: answer.files,
+            bytes: answer.bytes,
+            left_out: answer.left_out.iter().map(|(at, why)| Gap::new(&answer.lane.origin, at, why)).collect(),
+        }
+    }
+}
+
+/// An element of `discard`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Discarded {
+    name: String,
+    id: String,
+    recoverable: bool,
+    left: Vec<Hidden>,
+}
+
+impl Discarded {
+    pub(crate) fn new(answer: &DiscardAnswer, now: bool) -> Discarded {
+        Discarded {
+            name: answer.lane.name.clone(),
+            id: answer.lane.id.clone(),
+            recoverable: !now,
+            left: answer.left.iter().map(|(at, why)| Hidden { path: path(at).0, why: why.clone() }).collect(),
+        }
+    }
+}
+
+/// The answer of `stop`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Stopped {
+    lane: Lane,
+    was_live: bool,
+}
+
+impl Stopped {
+    pub(crate) fn new(answer: &StopAnswer) -> Stopped {
+        Stopped { lane: Lane::new(&answer.lane), was_live: answer.was_live }
+    }
+}
+
+/// The answer of `log`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Log {
+    lane: String,
+    lane_id: String,
+    runs: Vec<Run>,
+}
+
+impl Log {
+    pub(crate) fn new(name: &str, id: &str, runs: &[RunView]) -> Log {
+        Log { lane: name.to_owned(), lane_id: id.to_owned(), runs: runs.iter().map(Run::new).collect() }
+    }
+}
+
+/// The answer of `doctor`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Doctor {
+    pub(crate) ready: bool,
+    pub(crate) checks: Vec<Probe>,
+}
+
+/// One probe.
+#[derive(Debug, Serialize)]
+pub(crate) struct Probe {
+    pub(crate) id: &'static str,
+    pub(crate) verdict: &'static str,
+    pub(crate) found: String,
+    pub(crate) remedy: Option<String>,
+}
