@@ -1,1 +1,37 @@
-//! Placeholder.
+//! Floor 2: a writable view of a directory without touching it. Facts about the origin, the picker of a
+//! strategy, the strategies behind one contract, the base that a lane started from, and drift against it.
+//!
+//! What is mounted is only described here (`kernel::mountspec`); another crate mounts it. Must not print,
+//! read the environment, or write the origin.
+//!
+//! Reading order: [`origin`] → [`choose`] → [`layer_place`] → [`home`] → [`base`] → [`contract`] →
+//! [`overlay`], [`copy`] → [`manifest`] → [`drift`] → [`recover`].
+
+pub mod base;
+pub mod choose;
+pub mod contract;
+pub mod copy;
+pub mod drift;
+pub mod error;
+pub mod git;
+pub mod home;
+pub mod layer_place;
+pub mod manifest;
+mod measure;
+pub mod mountinfo;
+pub mod origin;
+pub mod overlay;
+pub mod recover;
+
+pub use base::{Base, BaseStamp, stamp};
+pub use choose::{Abilities, Choice, Reason, Refusal, Remedy, Strategy, choose};
+pub use contract::{Cost, Root, Workspace, attached, workspace};
+pub use copy::CopyWorkspace;
+pub use drift::{Drift, Drifted, drift, drift_all};
+pub use error::{Error, Result};
+pub use home::{LaneHome, Layers, MountMode};
+pub use layer_place::{LayerPlace, PlaceWhy, Placed, place};
+pub use manifest::{Manifest, RecordOptions, Recording, record};
+pub use mountinfo::MountTable;
+pub use origin::{ForeignOwners, OriginFacts};
+pub use overlay::OverlayWorkspace;

@@ -1,0 +1,114 @@
+//! [`Workspace`]: the contract of every strategy, for one root of a lane. Whoever holds one knows nothing
+//! of how it is made.
+//!
+//! Invariant: for the same edits every strategy gives the same [`ChangeSet`]; none ever writes the origin.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kernel::mountspec::{MountSpec, MountWhat};
+use tree::copy::Progress;
+use tree::{ChangeSet, Source, TreePath};
+
+use crate::choose::Strategy;
+use crate::error::Result;
+use crate::home::{LaneHome, Layers, MountMode};
+use crate::{CopyWorkspace, OverlayWorkspace};
+
+/// What it cost to make a workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Time.
+    pub elapsed: Duration,
+    /// Bytes newly allocated.
+    pub allocated: u64,
+    /// Files made.
+    pub files: u64,
+    /// Files among them that share their bytes with the origin.
+    pub cloned: u64,
+    /// What the lane does not have of its origin, with the reason; never silently dropped.
+    pub left_out: Vec<(TreePath, String)>,
+}
+
+/// A writable view of one root, made by some strategy.
+pub trait Workspace: std::fmt::Debug {
+    /// Which strategy made it.
+    fn strategy(&self) -> Strategy;
+
+    /// Makes it, once, for a new lane. Interrupted, it can be called again.
+    fn prepare(&self, progress: &mut dyn FnMut(Progress)) -> Result<Cost>;
+
+    /// Makes it ready for one more mount. Called by the holder of the lane's lock, with nothing mounted.
+    fn before_mount(&self) -> Result<()>;
+
+    /// The mount that shows it at the origin's own path.
+    fn view(&self) -> MountSpec;
+
+    /// What differs from the base, sorted, with renames found.
+    fn changes(&self) -> Result<ChangeSet>;
+
+    /// The tree as it is inside.
+    fn lane_tree(&self) -> Result<Box<dyn Source>>;
+
+    /// The tree that it is compared with.
+    fn base_tree(&self) -> Result<Box<dyn Source>>;
+
+    /// Bytes allocated for this lane alone.
+    fn exclusive_bytes(&self) -> Result<u64>;
+
+    /// Deletes its layers. The lane's own directory is [`LaneHome::remove`]'s.
+    fn remove(self: Box<Self>) -> Result<()>;
+}
+
+/// Which root of a lane, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// 0 is the origin, others are further directories.
+    pub index: usize,
+    /// Its path: absolute, without links.
+    pub origin: PathBuf,
+    /// The strategy that was chosen.
+    pub strategy: Strategy,
+    /// How overlays are mounted.
+    pub mode: MountMode,
+    /// Directories of ours (state, layers). Where they lie inside the origin they are no part of it.
+    pub ours: Vec<PathBuf>,
+}
+
+impl Root {
+    /// Those of our own directories that lie inside the root.
+    pub fn skipped(&self) -> Vec<TreePath> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let inside = |dir: &PathBuf| TreePath::new(dir.strip_prefix(&self.origin).ok()?.as_os_str().as_bytes()).ok();
+        self.ours.iter().filter_map(inside).filter(|path| !path.is_root()).collect()
+    }
+}
+
+/// The workspace of one root of a lane; its layers have been placed by [`LaneHome::add_root`].
+pub fn workspace(home: &LaneHome, root: &Root) -> Result<Box<dyn Workspace>> {
+    let layers: Layers = home.layers(root.index)?;
+    Ok(match root.strategy {
+        Strategy::Overlay => Box::new(OverlayWorkspace::new(root.clone(), layers)),
+        Strategy::Copy => Box::new(CopyWorkspace::new(root.clone(), layers, home)?),
+    })
+}
+
+/// Read-only mounts that show, inside, what is mounted below an origin outside: nothing just vanishes.
+pub fn attached(submounts: &[PathBuf]) -> Vec<MountSpec> {
+    let bind = |path: &PathBuf| MountSpec {
+        what: MountWhat::Bind { source: path.clone(), recursive: true },
+        target: path.clone(),
+        read_only: true,
+        no_exec: false,
+    };
+    // A bind takes along what is mounted below it.
+    let mut tops: Vec<&PathBuf> = Vec::new();
+    let mut sorted: Vec<&PathBuf> = submounts.iter().collect();
+    sorted.sort();
+    for path in sorted {
+        if tops.last().is_none_or(|top| !path.starts_with(top)) {
+            tops.push(path);
+        }
+    }
+    tops.into_iter().map(bind).collect()
+}

@@ -1,0 +1,333 @@
+//! [`LaneHome`]: the directory of one lane below the state directory.
+//!
+//! ```text
+//! <state>/lanes/<id>/lock            held by whoever makes, runs or removes the lane
+//!                    base            the stamp: its ctime is the base time; a lane without it is half made
+//!                    boot            boot id of the last mount, where it is not the one in `base`
+//!                    roots/<i>/u,w   upper and work directory of root i (0 is the origin), or
+//!                    roots/<i>/c     its copy; `roots/<i>` is a link where layers stand elsewhere
+//!                    manifest.<i>    what the base of root i was (see `manifest`)
+//!                    copied.<i>      what its copy was when it was made
+//!                    home/<part>/u,w layers over parts of the home directory
+//!                    runs/           belongs to others
+//! <state>/trash/<id>                 the same, discarded
+//! ```
+//!
+//! Invariant: an upper is used by one holder of the lock at a time, because the kernel only warns when
+//! one upper is mounted twice. Making a lane is a handful of calls and syncs nothing: until a lane has
+//! run there is nothing in it to lose.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use kernel::lock::Lock;
+use kernel::{Errno, node, open};
+
+use crate::error::{Doing as _, Error, Result};
+use crate::layer_place::{self, LayerPlace, mkdir_if_absent};
+use crate::origin::open_dir;
+
+/// Name of the directory of lanes in the state directory.
+pub const LANES: &str = "lanes";
+/// Name of the directory of discarded lanes in the state directory.
+pub const TRASH: &str = "trash";
+const LOCK: &[u8] = b"lock";
+const BOOT: &[u8] = b"boot";
+
+/// The directory of one lane.
+#[derive(Debug)]
+pub struct LaneHome {
+    id: String,
+    dir: HomeDir,
+    above: OwnedFd,
+}
+
+/// A lane's own directory, for what is kept in it beside the layers.
+#[derive(Debug)]
+pub struct HomeDir {
+    /// Its path, for messages.
+    pub path: PathBuf,
+    /// The directory.
+    pub fd: OwnedFd,
+}
+
+/// The layers of one root, or of one part of the home directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layers {
+    /// The directory that holds them; never a link.
+    pub dir: PathBuf,
+    /// The writable layer.
+    pub upper: PathBuf,
+    /// The overlay's work directory, beside the upper.
+    pub work: PathBuf,
+    /// The copy, where the strategy is a copy.
+    pub copy: PathBuf,
+}
+
+impl Layers {
+    fn in_dir(dir: PathBuf) -> Layers {
+        Layers { upper: dir.join("u"), work: dir.join("w"), copy: dir.join("c"), dir }
+    }
+}
+
+/// In which way an overlay of this lane is mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MountMode {
+    /// In a user namespace: `userxattr,volatile`, a fresh work directory for each mount.
+    User,
+    /// In the initial namespaces: redirects and index, the work directory is kept (with an index, a
+    /// fresh one loses what was written through hard links).
+    Root,
+}
+
+impl LaneHome {
+    /// Makes the directory of a new lane and takes its lock. Until [`crate::base::stamp`] the lane counts
+    /// as half made.
+    pub fn create(state: &Path, id: &str) -> Result<(LaneHome, Lock)> {
+        let path = state.join(LANES).join(id);
+        let above = match open_dir(&state.join(LANES)) {
+            Err(error) if error.is_not_found() => {
+                mkdir_if_absent(&open_dir(state)?, LANES.as_bytes(), state)?;
+                open_dir(&state.join(LANES))?
+            }
+            other => other?,
+        };
+        match node::mkdir_at(&above, id.as_bytes(), 0o700) {
+            Err(error) if error.errno == Errno::EXIST => return Err(Error::Exists { path }),
+            other => other.doing("make lane directory", &path)?,
+        }
+        let dir = open::dir_beneath(&above, id.as_bytes()).doing("open lane directory", &path)?;
+        let home = LaneHome { id: id.to_owned(), dir: HomeDir { path, fd: dir }, above };
+        let lock = home.try_lock()?.ok_or_else(|| Error::Exists { path: home.path().to_path_buf() })?;
+        Ok((home, lock))
+    }
+
+    /// Opens the directory of a lane.
+    pub fn open(state: &Path, id: &str) -> Result<LaneHome> {
+        LaneHome::open_below(&state.join(LANES), id)
+    }
+
+    /// Opens the directory of a discarded lane.
+    pub fn open_trashed(state: &Path, id: &str) -> Result<LaneHome> {
+        LaneHome::open_below(&state.join(TRASH), id)
+    }
+
+    fn open_below(above_path: &Path, id: &str) -> Result<LaneHome> {
+        let path = above_path.join(id);
+        let missing = |error: kernel::Error| match error.is_not_found() {
+            true => Error::Missing { path: path.clone() },
+            false => Error::Kernel { step: "open lane directory", path: path.clone(), source: error },
+        };
+        let above = open::root_dir(above_path).map_err(missing)?;
+        let dir = open::dir_beneath(&above, id.as_bytes()).map_err(missing)?;
+        Ok(LaneHome { id: id.to_owned(), dir: HomeDir { path, fd: dir }, above })
+    }
+
+    /// The lane's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.dir.path
+    }
+
+    /// Its directory, opened.
+    pub fn dir(&self) -> &HomeDir {
+        &self.dir
+    }
+
+    /// Takes the lane for this process; `None` where somebody else has it.
+    pub fn try_lock(&self) -> Result<Option<Lock>> {
+        kernel::lock::try_exclusive(&self.dir.fd, LOCK).doing("lock lane", self.path())
+    }
+
+    /// The pid of the process that holds the lane, where it is told.
+    pub fn holder(&self) -> Result<Option<i32>> {
+        kernel::lock::holder_pid(&self.dir.fd, LOCK).doing("look at lock", self.path())
+    }
+
+    /// Makes the place for the layers of root `index`.
+    pub fn add_root(&self, index: usize, place: &LayerPlace) -> Result<Layers> {
+        mkdir_if_absent(&self.dir.fd, b"roots", self.path())?;
+        let name = format!("roots/{index}");
+        match place {
+            LayerPlace::InState => {
+                mkdir_if_absent(&self.dir.fd, name.as_bytes(), self.path())?;
+                Ok(Layers::in_dir(self.path().join(name)))
+            }
+            LayerPlace::At(place) => {
+                let target = place.join(&self.id).join(index.to_string());
+                // The link first: a place elsewhere is never made that could not be found again.
+                match node::symlink_at(target.as_os_str().as_bytes(), &self.dir.fd, name.as_bytes()) {
+                    Err(error) if error.errno == Errno::EXIST => {}
+                    other => other.doing("note layer directory", &target)?,
+                }
+                layer_place::make_at(place, &self.id, &index.to_string())?;
+                Ok(Layers::in_dir(target))
+            }
+        }
+    }
+
+    /// The layers of root `index`.
+    pub fn layers(&self, index: usize) -> Result<Layers> {
+        let name = format!("roots/{index}");
+        match kernel::meta::read_link_at(&self.dir.fd, name.as_bytes()) {
+            Ok(target) => {
+                let dir = PathBuf::from(std::ffi::OsString::from_vec(target));
+                if dir.is_dir() { Ok(Layers::in_dir(dir)) } else { Err(Error::LayersGone { path: dir }) }
+            }
+            Err(error) if error.errno == Errno::INVAL => Ok(Layers::in_dir(self.path().join(name))),
+            Err(error) if error.is_not_found() => Err(Error::LayersGone { path: self.path().join(name) }),
+            Err(error) => Err(error).doing("find layers", self.path().join(name)),
+        }
+    }
+
+    /// How many roots the lane has.
+    pub fn root_count(&self) -> Result<usize> {
+        match open::dir_beneath(&self.dir.fd, b"roots") {
+            Ok(roots) => Ok(kernel::dir::entries(&roots).doing("list roots", self.path())?.len()),
+            Err(error) if error.is_not_found() => Ok(0),
+            Err(error) => Err(error).doing("list roots", self.path()),
+        }
+    }
+
+    /// Layers over one part of the home directory; `part` is a short name of the caller's choice. They are
+    /// made where they are not there, the upper like `like` (mode, times, attributes of the lower).
+    pub fn home_layers(&self, part: &str, like: BorrowedFd<'_>) -> Result<Layers> {
+        let name = format!("home/{part}");
+        mkdir_if_absent(&self.dir.fd, b"home", self.path())?;
+        mkdir_if_absent(&self.dir.fd, name.as_bytes(), self.path())?;
+        let layers = Layers::in_dir(self.path().join(&name));
+        let dir = open::dir_beneath(&self.dir.fd, name.as_bytes()).doing("open layer directory", &layers.dir)?;
+        crate::overlay::make_upper(dir.as_fd(), like, &layers)?;
+        Ok(layers)
+    }
+
+    /// Makes the work directory ready for one more mount.
+    pub fn fresh_work(&self, layers: &Layers, mode: MountMode) -> Result<()> {
+        let dir = match open::root_dir(&layers.dir) {
+            Err(error) if error.is_not_found() => return Err(Error::LayersGone { path: layers.dir.clone() }),
+            other => other.doing("open layer directory", &layers.dir)?,
+        };
+        fresh_work(dir.as_fd(), layers, mode)
+    }
+
+    /// Notes the boot in which the lane is mounted now, and answers the boot of its last mount before.
+    pub fn note_boot(&self) -> Result<String> {
+        let now = crate::base::boot_id()?;
+        let last = self.last_boot()?;
+        if last != now {
+            kernel::publish::write_file(&self.dir.fd, BOOT, now.as_bytes(), 0o600).doing("note boot", self.path())?;
+        }
+        Ok(last)
+    }
+
+    /// The boot in which the lane was last mounted (or made).
+    pub fn last_boot(&self) -> Result<String> {
+        match read_file(&self.dir.fd, BOOT).doing("read boot", self.path())? {
+            Some(bytes) => Ok(String::from_utf8_lossy(&bytes).trim().to_owned()),
+            None => Ok(crate::base::read_stamp(self)?.boot_id),
+        }
+    }
+
+    /// Moves a lane to the trash: one rename. Its layers stay where they are.
+    pub fn trash(&self, state: &Path) -> Result<()> {
+        let state_dir = open_dir(state)?;
+        mkdir_if_absent(&state_dir, TRASH.as_bytes(), state)?;
+        let trash = open_dir(&state.join(TRASH))?;
+        kernel::publish::rename_noreplace(&self.above, self.id.as_bytes(), &trash, self.id.as_bytes())
+            .doing("move lane to trash", self.path())
+    }
+
+    /// Brings a discarded lane back.
+    pub fn restore(state: &Path, id: &str) -> Result<LaneHome> {
+        let trashed = LaneHome::open_trashed(state, id)?;
+        let lanes = open_dir(&state.join(LANES))?;
+        kernel::publish::rename_noreplace(&trashed.above, id.as_bytes(), &lanes, id.as_bytes())
+            .doing("bring lane back", trashed.path())?;
+        LaneHome::open(state, id)
+    }
+
+    /// Deletes the lane with all its layers. The holder of the lock calls it.
+    pub fn remove(self) -> Result<()> {
+        // Without its stamp the lane is a remnant, whatever interrupts us from here on.
+        match node::unlink_at(&self.dir.fd, crate::base::STAMP) {
+            Err(error) if error.is_not_found() => {}
+            other => other.doing("remove lane", self.path())?,
+        }
+        for place in self.places_elsewhere()? {
+            layer_place::remove_at(&place, &self.id)?;
+        }
+        remove_below(&self.above, self.id.as_bytes(), self.path())
+    }
+
+    /// Directories outside the lane's own that hold layers of it, each once.
+    pub fn places_elsewhere(&self) -> Result<Vec<PathBuf>> {
+        let roots = match open::dir_beneath(&self.dir.fd, b"roots") {
+            Err(error) if error.is_not_found() => return Ok(Vec::new()),
+            other => other.doing("list roots", self.path())?,
+        };
+        let mut places = Vec::new();
+        for root in kernel::dir::entries(&roots).doing("list roots", self.path())? {
+            if let Ok(target) = kernel::meta::read_link_at(&roots, &root.name) {
+                let target = Path::new(OsStr::from_bytes(&target));
+                places.extend(target.ancestors().nth(2).map(Path::to_path_buf));
+            }
+        }
+        places.sort();
+        places.dedup();
+        Ok(places)
+    }
+}
+
+pub(crate) fn fresh_work(dir: BorrowedFd<'_>, layers: &Layers, mode: MountMode) -> Result<()> {
+    const WORK: &[u8] = b"w";
+    match (node::mkdir_at(dir, WORK, 0o700), mode) {
+        (Ok(()), _) => Ok(()),
+        (Err(error), MountMode::User) if error.errno == Errno::EXIST => {
+            if node::rmdir_at(dir, WORK).is_err() {
+                remove_below(&dir, WORK, &layers.work)?;
+            }
+            node::mkdir_at(dir, WORK, 0o700).doing("make work directory", &layers.work)
+        }
+        (Err(error), MountMode::Root) if error.errno == Errno::EXIST => {
+            match open::dir_beneath(dir, b"w/work/incompat") {
+                Ok(incompat) => remove_below(&incompat, b"volatile", &layers.work),
+                Err(error) if error.is_not_found() => Ok(()),
+                Err(error) => Err(error).doing("look at work directory", &layers.work),
+            }
+        }
+        (Err(error), _) => Err(error).doing("make work directory", &layers.work),
+    }
+}
+
+/// Removes a tree of ours; that it is gone already is success.
+pub(crate) fn remove_below(above: &impl AsFd, name: &[u8], path: &Path) -> Result<()> {
+    match tree::remove::remove_tree(above.as_fd(), name) {
+        Ok(removed) if removed.left.is_empty() => Ok(()),
+        Ok(removed) => Err(Error::NotRemoved { path: path.to_path_buf(), count: removed.left.len() }),
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error).doing("remove", path),
+    }
+}
+
+/// A small file of ours; `None` where it is not there.
+pub(crate) fn read_file(dir: impl AsFd, name: &[u8]) -> kernel::Result<Option<Vec<u8>>> {
+    use std::io::Read as _;
+
+    use kernel::error::Asked as _;
+    let file = match open::file_beneath(dir, name) {
+        Err(error) if error.is_not_found() => return Ok(None),
+        other => other?,
+    };
+    let mut bytes = Vec::new();
+    std::fs::File::from(file).read_to_end(&mut bytes).asked("read", name)?;
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests;
