@@ -61,7 +61,8 @@ fn pages() -> Result<(String, String), Vec<String>> {
 
 fn list(files: &[Source]) -> String {
     let mut crates: BTreeMap<usize, Vec<(&str, String)>> = BTreeMap::new();
-    for file in files.iter().filter(|file| file.is_rust()) {
+    // A `tests.rs` is the inline tests of the file that it lies beside.
+    for file in files.iter().filter(|file| file.is_rust() && !file.path.ends_with("/tests.rs")) {
         let found = ORDER.iter().position(|place| file.path.starts_with(&format!("{place}/")));
         let Some(index) = found else { continue };
         let within = &file.path[ORDER[index].len() + 1..];

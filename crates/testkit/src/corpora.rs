@@ -1,7 +1,9 @@
 //! Real projects that tests and benchmarks run on, made by `scripts/corpora` outside the repository.
 
 use std::path::PathBuf;
+use std::process::Command;
 
+use crate::env::TestEnv;
 use crate::who::is_root;
 
 /// Where the corpora lie: `$LANE_CORPORA`, else a cache directory that an ordinary user can reach too.
@@ -36,4 +38,24 @@ pub fn rust_bin() -> PathBuf {
         "scripts/corpora toolchain"
     );
     path
+}
+
+impl TestEnv {
+    /// Copies the corpus `name` into this world as a project of this person, with its times. Blocks are
+    /// shared where the filesystem can. Git's index is brought up to date with the new inodes.
+    pub fn copy_corpus(&self, name: &str) -> PathBuf {
+        let (from, to) = (corpus(name), self.project(name));
+        let copied = Command::new("cp").args(["-a", "--reflink=auto"]).arg(&from).arg(&to).status();
+        assert!(copied.is_ok_and(|status| status.success()), "copy {} to {}", from.display(), to.display());
+        self.who().own_all(&to);
+        self.host(&to, "git", &["status", "--porcelain"]);
+        to
+    }
+
+    /// Puts a toolchain that this person can reach before the path of every later command. Cargo's home is
+    /// in this world; the corpora bring their dependencies along.
+    pub fn with_rust(&mut self) {
+        let path = format!("{}:{}", rust_bin().display(), crate::require::PATH);
+        self.set("PATH", path);
+    }
 }
