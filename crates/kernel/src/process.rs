@@ -214,3 +214,31 @@ pub fn die_with_parent() -> Result<()> {
 pub(crate) fn last(call: &'static str, args: impl AsRef<[u8]>) -> Error {
     Error::from_io(call, args, &std::io::Error::last_os_error())
 }
+
+/// Marks every descriptor from `first` up close-on-exec: nothing that our caller left open gets further.
+pub fn close_on_exec_from(first: u32) -> Result<()> {
+    // SAFETY: close_range(2) takes three values; CLOSE_RANGE_CLOEXEC closes nothing in this process.
+    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if answer == 0 { Ok(()) } else { Err(last("close_range", format!("{first}"))) }
+}
+
+/// Closes every descriptor from 3 up but those in `keep`. For a child after a fork that holds no
+/// other owned descriptor it still means to use.
+pub fn close_others(keep: &[std::os::fd::BorrowedFd<'_>]) -> Result<()> {
+    let mut keep: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).filter(|fd| *fd > 2).collect();
+    keep.sort_unstable();
+    let mut from = 3u32;
+    for fd in keep.into_iter().chain([u32::MAX]) {
+        if fd > from {
+            let to = if fd == u32::MAX { u32::MAX } else { fd - 1 };
+            // SAFETY: close_range(2) takes three values. The caller promises that it uses no other
+            // descriptor from here on (a process that only goes on to its own loop).
+            let answer = unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
+            if answer != 0 {
+                return Err(last("close_range", format!("{from}, {to}")));
+            }
+        }
+        from = fd.saturating_add(1);
+    }
+    Ok(())
+}

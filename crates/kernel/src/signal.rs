@@ -73,3 +73,9 @@ pub fn ignore(signal: i32) {
     // SAFETY: SIG_IGN is a valid disposition; no handler of ours is replaced.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
+
+/// Puts a signal back to its default disposition.
+pub fn default(signal: i32) {
+    // SAFETY: SIG_DFL is a valid disposition for every signal that can be caught.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}

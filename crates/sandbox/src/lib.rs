@@ -1,1 +1,30 @@
-//! Placeholder.
+//! Run one command inside walls: facts → plan → spawn → init → report.
+//!
+//! Reading order: [`plan`] (what is to be built, as data) → [`view`] (facts of the host become that
+//! plan) → [`filter`] (the seccomp table) → [`spawn`] (outer) → `init` (inner) → [`supervise`] (from
+//! outside, while it runs) → [`notify`] and `rename` (calls carried out for the lane).
+//!
+//! Invariants: a wall that was asked for and cannot be built ends the start, nothing is executed; nothing
+//! is ever mounted in the host's mount namespace; everything dies with pid 1, and pid 1 with its parent.
+
+pub mod control;
+pub mod credentials;
+pub mod environ;
+pub mod error;
+pub mod filter;
+mod init;
+pub mod leader;
+pub mod mask;
+pub mod message;
+pub mod notify;
+pub mod plan;
+pub mod preset;
+mod rename;
+pub mod report;
+mod rootfs;
+pub mod spawn;
+pub mod supervise;
+pub mod view;
+
+pub use error::{Error, Result};
+pub use plan::{Command, Mode, Op, Plan};

@@ -1,0 +1,162 @@
+//! The control socket of a live lane: hands the namespaces to a command that joins, takes its listener, and
+//! takes the wish to stop. Lies in the lane's directory on the host, which is absent inside.
+//!
+//! Invariant: only the lane's own user is heard (SO_PEERCRED). The socket's path never grows past the limit
+//! of a unix address: it is named through a directory descriptor.
+
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use kernel::process::Namespaces;
+use kernel::{Errno, fdpass};
+use rustix::fs::AtFlags;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::error::{Error, Result, Stage, Step as _};
+use crate::plan::Mode;
+use crate::spawn::Handles;
+
+const NAME: &str = "s";
+
+/// What a client asks.
+#[derive(Debug)]
+pub enum Request {
+    /// The namespaces of the lane.
+    Join,
+    /// One more listener for the notifier.
+    Listener(OwnedFd),
+    /// The lane is to end.
+    Stop,
+    /// The connection is over.
+    Gone,
+}
+
+/// A live lane, as a client got it.
+#[derive(Debug)]
+pub struct Joined {
+    /// Its namespaces.
+    pub handles: Handles,
+    /// User or root.
+    pub mode: Mode,
+    /// Whether a command's filter reports renames.
+    pub emulate_rename: bool,
+    /// The connection, for the listener.
+    pub connection: OwnedFd,
+}
+
+fn address(dir: BorrowedFd<'_>) -> kernel::Result<SocketAddrUnix> {
+    let path = format!("/proc/self/fd/{}/{NAME}", dir.as_raw_fd());
+    SocketAddrUnix::new(&path).map_err(|errno| kernel::Error::new("bind", path, errno))
+}
+
+fn socket() -> kernel::Result<OwnedFd> {
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|errno| kernel::Error::new("socket", "AF_UNIX", errno))
+}
+
+/// Listens in the lane's directory; a socket that a killed supervisor left is replaced. The caller holds
+/// the lane's lock.
+pub fn listen(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let listening: kernel::Result<OwnedFd> = (|| {
+        let socket = socket()?;
+        let address = address(dir)?;
+        let bind = || rustix::net::bind(&socket, &address);
+        match bind() {
+            Err(Errno::ADDRINUSE) => {
+                remove(dir);
+                bind()
+            }
+            other => other,
+        }
+        .map_err(|errno| kernel::Error::new("bind", NAME, errno))?;
+        rustix::net::listen(&socket, 64).map_err(|errno| kernel::Error::new("listen", NAME, errno))?;
+        Ok(socket)
+    })();
+    listening.step(Stage::Supervise, "listen on the control socket")
+}
+
+/// Removes the socket's name.
+pub fn remove(dir: BorrowedFd<'_>) {
+    let _ = rustix::fs::unlinkat(dir, NAME, AtFlags::empty());
+}
+
+/// Takes a connection of the same user; `None` for a stranger's, which is closed.
+pub fn accept(listening: &OwnedFd) -> Option<OwnedFd> {
+    let connection = rustix::net::accept_with(listening, SocketFlags::CLOEXEC).ok()?;
+    let own = rustix::process::geteuid().as_raw();
+    (fdpass::peer_uid(&connection).ok()? == own).then_some(connection)
+}
+
+/// The next request on a connection.
+pub fn hear(connection: &OwnedFd) -> Request {
+    let mut buffer = [0u8; 16];
+    match fdpass::receive(connection, &mut buffer) {
+        Ok(Some((n, mut fds))) => match (&buffer[..n], fds.pop()) {
+            (b"J", None) => Request::Join,
+            (b"L", Some(fd)) => Request::Listener(fd),
+            (b"S", None) => Request::Stop,
+            _ => Request::Gone,
+        },
+        _ => Request::Gone,
+    }
+}
+
+/// Answers [`Request::Join`].
+pub fn hand_out(connection: &OwnedFd, handles: &Handles, mode: Mode, emulate_rename: bool) {
+    let mut bytes = vec![b'H', u8::from(mode == Mode::Root), u8::from(emulate_rename)];
+    for (kind, _) in &handles.fds {
+        bytes.extend_from_slice(&kind.0.to_le_bytes());
+    }
+    let fds: Vec<BorrowedFd<'_>> = handles.fds.iter().map(|(_, fd)| fd.as_fd()).collect();
+    let _ = fdpass::send(connection, &bytes, &fds);
+}
+
+fn connect(dir: BorrowedFd<'_>) -> kernel::Result<Option<OwnedFd>> {
+    let socket = socket()?;
+    match rustix::net::connect(&socket, &address(dir)?) {
+        Ok(()) => Ok(Some(socket)),
+        Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(None),
+        Err(errno) => Err(kernel::Error::new("connect", NAME, errno)),
+    }
+}
+
+/// Asks a live lane for its namespaces; `None` where nobody listens.
+pub fn join(dir: BorrowedFd<'_>) -> Result<Option<Joined>> {
+    let Some(connection) = connect(dir).step(Stage::Supervise, "reach the live lane")? else { return Ok(None) };
+    if fdpass::send(&connection, b"J", &[]).is_err() {
+        return Ok(None);
+    }
+    let mut buffer = [0u8; 64];
+    let Ok(Some((n, fds))) = fdpass::receive(&connection, &mut buffer) else { return Ok(None) };
+    let kinds = buffer[..n].get(3..).unwrap_or_default().chunks_exact(4);
+    let kinds = kinds.filter_map(|four| four.try_into().ok()).map(|four| Namespaces(i32::from_le_bytes(four)));
+    if buffer.first() != Some(&b'H') || fds.is_empty() {
+        return Err(Error::Vanished("the live lane gave no namespaces".into()));
+    }
+    Ok(Some(Joined {
+        handles: Handles { fds: kinds.zip(fds).collect() },
+        mode: if buffer[1] == 1 { Mode::Root } else { Mode::User },
+        emulate_rename: buffer[2] == 1,
+        connection,
+    }))
+}
+
+/// Passes a joined command's listener on to the lane's notifier.
+pub fn give_listener(connection: &OwnedFd, listener: &OwnedFd) -> Result<()> {
+    fdpass::send(connection, b"L", &[listener.as_fd()]).step(Stage::Supervise, "hand the listener to the lane")
+}
+
+/// Asks a live lane to end; false where nobody listens. Returns when the connection closes, which is when
+/// the lane has ended, or after `patience`.
+pub fn stop(dir: BorrowedFd<'_>, patience: std::time::Duration) -> Result<bool> {
+    let Some(connection) = connect(dir).step(Stage::Supervise, "reach the live lane")? else { return Ok(false) };
+    if fdpass::send(&connection, b"S", &[]).is_err() {
+        return Ok(false);
+    }
+    let timeout = rustix::event::Timespec {
+        tv_sec: patience.as_secs() as i64,
+        tv_nsec: i64::from(patience.subsec_nanos()),
+    };
+    let mut fds = [rustix::event::PollFd::new(&connection, rustix::event::PollFlags::IN)];
+    let _ = rustix::event::poll(&mut fds, Some(&timeout));
+    Ok(true)
+}

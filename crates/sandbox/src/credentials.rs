@@ -1,0 +1,166 @@
+//! The list of credential paths and variables: data with a reason each, read from `data/credentials.toml`.
+//!
+//! Invariant: the list only ever takes away. What is granted is taken off the list by name.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+
+/// The whole list.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Credentials {
+    /// Paths.
+    pub path: Vec<CredentialPath>,
+    /// Variables.
+    pub variables: Variables,
+}
+
+/// One path.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialPath {
+    /// Below $HOME, or absolute.
+    pub at: String,
+    /// Why it is here.
+    pub reason: String,
+    /// Hidden only where the file holds one of these words; empty for always.
+    #[serde(default)]
+    pub only_with: Vec<String>,
+}
+
+/// Names of variables; `*` at one end stands for anything.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variables {
+    /// Doors to services of the host.
+    pub doors: Vec<String>,
+    /// Secrets by their usual names.
+    pub secrets: Vec<String>,
+    /// Exceptions.
+    pub harmless: Vec<String>,
+}
+
+/// Why a variable stays outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It names a service of the host.
+    Door,
+    /// It looks like a secret.
+    Secret,
+}
+
+impl Credentials {
+    /// The built-in list.
+    pub fn built_in() -> Result<Credentials> {
+        let file = "credentials.toml";
+        toml::from_str(include_str!("../data/credentials.toml"))
+            .map_err(|error| Error::Data { file, what: error.to_string() })
+    }
+
+    /// Takes granted paths (as they stand in the list) off it.
+    #[must_use]
+    pub fn without(mut self, granted: &[String]) -> Credentials {
+        self.path.retain(|path| !granted.contains(&path.at));
+        self
+    }
+
+    /// Paths below $HOME.
+    pub fn in_home(&self) -> impl Iterator<Item = &CredentialPath> {
+        self.path.iter().filter(|path| !path.at.starts_with('/'))
+    }
+
+    /// Absolute paths.
+    pub fn in_system(&self) -> impl Iterator<Item = &Path> {
+        self.path.iter().filter(|path| path.at.starts_with('/')).map(|path| Path::new(&path.at))
+    }
+}
+
+impl CredentialPath {
+    /// True where this path has to be hidden below `home`. A file that cannot be read is hidden.
+    pub fn applies_in(&self, home: &Path) -> bool {
+        if self.only_with.is_empty() {
+            return true;
+        }
+        match read_some(&home.join(&self.at)) {
+            Ok(Some(text)) => self.only_with.iter().any(|word| holds(&text, word.as_bytes())),
+            Ok(None) => false,
+            Err(_) => true,
+        }
+    }
+}
+
+/// The first megabyte of a settings file; `None` where there is none. Never waits on a FIFO.
+fn read_some(path: &Path) -> kernel::Result<Option<Vec<u8>>> {
+    use rustix::fs::{Mode, OFlags};
+    let asked = |errno| kernel::Error::new("open", kernel::error::path_bytes(path), errno);
+    let file = match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
+        Ok(file) => file,
+        Err(kernel::Errno::NOENT | kernel::Errno::NOTDIR) => return Ok(None),
+        Err(errno) => return Err(asked(errno)),
+    };
+    let mut text = vec![0u8; 1 << 20];
+    let n = rustix::io::read(&file, &mut text).map_err(asked)?;
+    text.truncate(n);
+    Ok(Some(text))
+}
+
+fn holds(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part == word)
+}
+
+impl Variables {
+    /// Why `name` stays outside; `None` where it may go in.
+    pub fn keeps(&self, name: &[u8]) -> Option<Kept> {
+        let any = |list: &[String]| list.iter().any(|pattern| matches(pattern.as_bytes(), name));
+        if any(&self.harmless) {
+            return None;
+        }
+        if any(&self.doors) {
+            return Some(Kept::Door);
+        }
+        any(&self.secrets).then_some(Kept::Secret)
+    }
+}
+
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.strip_prefix(b"*"), pattern.strip_suffix(b"*")) {
+        (Some(end), _) => name.ends_with(end),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => name == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_list_parses_and_every_path_has_a_reason() {
+        let list = Credentials::built_in().expect("parses");
+        assert!(list.path.len() > 60);
+        for path in &list.path {
+            assert!(path.reason.len() > 5, "{}", path.at);
+            assert!(!path.at.ends_with('/') && !path.at.contains(".."), "{}", path.at);
+        }
+    }
+
+    #[test]
+    fn secrets_and_doors_stay_outside_and_ordinary_names_go_in() {
+        let variables = Credentials::built_in().expect("parses").variables;
+        for (name, want) in [
+            ("GITHUB_TOKEN", Some(Kept::Secret)),
+            ("AWS_SESSION_TOKEN", Some(Kept::Secret)),
+            ("MY_API_KEY", Some(Kept::Secret)),
+            ("SSH_AUTH_SOCK", Some(Kept::Door)),
+            ("AWS_REGION", None),
+            ("PATH", None),
+            ("CARGO_HOME", None),
+            ("TOKENIZERS_PARALLELISM", None),
+        ] {
+            assert_eq!(variables.keeps(name.as_bytes()), want, "{name}");
+        }
+    }
+}

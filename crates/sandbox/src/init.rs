@@ -1,0 +1,184 @@
+//! Pid 1 of a lane: builds the view, gives up privilege, starts the command, reaps, and dies with its parent.
+//!
+//! Runs in the child after the fork and never returns. Invariants: it cannot be traced or read from inside;
+//! it holds no capability once the view stands; when the channel to the supervisor closes, everything
+//! inside is killed.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use kernel::process::{self, Namespaces, Status, Which};
+use kernel::{Errno, fdpass, signal};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode as FsMode, OFlags};
+use rustix::process::Signal;
+
+use crate::error::{Result, Stage, Step as _};
+use crate::leader::{self, Started, Streams};
+use crate::message::{FromInside, ToInside};
+use crate::plan::{Command, Mode, Plan};
+use crate::rootfs;
+
+/// How long what is left of a lane may take after TERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The namespaces whose descriptors are handed out, in this order, with their names in /proc/PID/ns.
+pub(crate) const HANDED_OUT: [(Namespaces, &str); 7] = [
+    (Namespaces::USER, "user"),
+    (Namespaces::MOUNT, "mnt"),
+    (Namespaces::PID, "pid_for_children"),
+    (Namespaces::IPC, "ipc"),
+    (Namespaces::UTS, "uts"),
+    (Namespaces::CGROUP, "cgroup"),
+    (Namespaces::NET, "net"),
+];
+
+/// What pid 1 was born with.
+pub(crate) struct Birth<'b> {
+    pub(crate) plan: &'b Plan,
+    pub(crate) command: Option<&'b Command>,
+    pub(crate) streams: &'b Streams,
+    pub(crate) live: bool,
+    pub(crate) ids: (u32, u32),
+}
+
+/// Becomes pid 1. Never returns.
+pub(crate) fn main(channel: &OwnedFd, birth: &Birth<'_>) -> ! {
+    let started = match come_up(channel, birth) {
+        Ok(started) => started,
+        Err(error) => {
+            let _ = fdpass::send(channel, &FromInside::failed(&error).encode(), &[]);
+            process::exit_now(125)
+        }
+    };
+    stand_by(channel, started, birth.live)
+}
+
+fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Option<Started>> {
+    process::die_with_parent().step(Stage::Namespaces, "die with the supervisor")?;
+    process::close_on_exec_from(3).step(Stage::Namespaces, "close what the caller left open")?;
+    if birth.plan.namespaces.has(Namespaces::USER) {
+        map_ids(birth.ids).step(Stage::Namespaces, "map the caller's ids")?;
+    }
+    if birth.plan.own_network() {
+        kernel::netif::loopback_up().step(Stage::Namespaces, "bring loopback up")?;
+    }
+    let mut handles = Vec::new();
+    for (namespace, name) in HANDED_OUT {
+        if birth.plan.namespaces.has(namespace) {
+            let path = format!("/proc/self/ns/{name}");
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let handle = rustix::fs::open(&path, flags, FsMode::empty())
+                .map_err(|errno| kernel::Error::new("open", &path, errno))
+                .step(Stage::Namespaces, "open the namespaces")?;
+            handles.push(handle);
+        }
+    }
+    rootfs::build(birth.plan)?;
+    if birth.plan.mode == Mode::User {
+        // A second wall beside the filter: no user namespace below this one.
+        write_proc("/proc/sys/user/max_user_namespaces", b"0").step(Stage::Walls, "shut nested user namespaces")?;
+    }
+    kernel::privilege::not_dumpable().step(Stage::Walls, "shut pid 1 to tracing")?;
+    kernel::privilege::no_new_privs().step(Stage::Walls, "no_new_privs")?;
+    kernel::privilege::lock_down_root().step(Stage::Walls, "empty the bounding set")?;
+    kernel::privilege::drop_capabilities().step(Stage::Walls, "drop capabilities")?;
+    // capset and securebits do not clear the death signal, but an id change would: say it again.
+    process::die_with_parent().step(Stage::Walls, "die with the supervisor")?;
+    let handles: Vec<BorrowedFd<'_>> = handles.iter().map(|fd| fd.as_fd()).collect();
+    fdpass::send(channel, &FromInside::Ready.encode(), &handles).step(Stage::Walls, "say that the view stands")?;
+    match birth.command {
+        Some(command) => {
+            let plan = birth.plan;
+            leader::start(channel, command, birth.streams, plan.mode, plan.emulate_rename, false).map(Some)
+        }
+        None => Ok(None),
+    }
+}
+
+fn map_ids((uid, gid): (u32, u32)) -> kernel::Result<()> {
+    write_proc("/proc/self/setgroups", b"deny")?;
+    write_proc("/proc/self/uid_map", format!("{uid} {uid} 1").as_bytes())?;
+    write_proc("/proc/self/gid_map", format!("{gid} {gid} 1").as_bytes())
+}
+
+fn write_proc(path: &str, bytes: &[u8]) -> kernel::Result<()> {
+    let asked = |errno| kernel::Error::new("open", path, errno);
+    let fd = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, FsMode::empty()).map_err(asked)?;
+    let mut file = std::fs::File::from(fd);
+    file.write_all(bytes).map_err(|error| kernel::Error::from_io("write", path, &error))
+}
+
+fn stand_by(channel: &OwnedFd, started: Option<Started>, live: bool) -> ! {
+    let Ok(children) = signal::block_and_watch(&[Signal::CHILD.as_raw()]) else { process::exit_now(125) };
+    let mut command = started.map(|started| started.pid);
+    let mut end: Option<Instant> = None;
+    loop {
+        if reap(channel, &mut command) && !live {
+            end = end.or_else(|| Some(terminate()));
+        }
+        if end.is_some_and(|end| alone() || Instant::now() >= end) {
+            let _ = process::kill(-1, Signal::KILL.as_raw());
+            process::exit_now(0)
+        }
+        let mut fds =
+            [PollFd::new(channel, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+        // While things end, look again often: a process that is not our child tells us nothing.
+        let timeout = end.map(|_| rustix::event::Timespec { tv_sec: 0, tv_nsec: 2_000_000 });
+        if let Err(errno) = rustix::event::poll(&mut fds, timeout.as_ref())
+            && errno != Errno::INTR
+        {
+            process::exit_now(125)
+        }
+        let said = fds[0].revents();
+        while let Ok(Some(_)) = signal::next(&children) {}
+        if said.contains(PollFlags::IN) {
+            let mut buffer = [0u8; 64];
+            match fdpass::receive(channel, &mut buffer) {
+                Ok(Some((n, _))) => match ToInside::decode(&buffer[..n]) {
+                    Some(ToInside::Signal(number)) => {
+                        if let Some(pid) = command {
+                            let _ = process::kill(-pid, number);
+                        }
+                    }
+                    Some(ToInside::Terminate) => end = end.or_else(|| Some(terminate())),
+                    Some(ToInside::Kill) | None => end = Some(Instant::now()),
+                },
+                Ok(None) | Err(_) => end = Some(Instant::now()),
+            }
+        } else if said.intersects(PollFlags::HUP | PollFlags::ERR) {
+            end = Some(Instant::now());
+        }
+    }
+}
+
+/// Collects every change of a child's state; true once the command has ended.
+fn reap(channel: &OwnedFd, command: &mut Option<i32>) -> bool {
+    let mut ended = false;
+    while let Ok(Some((pid, status))) = process::wait(Which::Any, false, true) {
+        if Some(pid) != *command {
+            continue;
+        }
+        let _ = fdpass::send(channel, &FromInside::Changed(status).encode(), &[]);
+        if matches!(status, Status::Exited(_) | Status::Killed(_)) {
+            ended = true;
+            *command = None;
+        }
+    }
+    ended
+}
+
+/// Asks everything inside to end; what is stopped is woken so that it can.
+fn terminate() -> Instant {
+    if !alone() {
+        let _ = process::kill(-1, Signal::TERM.as_raw());
+        let _ = process::kill(-1, Signal::CONT.as_raw());
+    }
+    Instant::now() + GRACE
+}
+
+/// True where no process but this one is left inside.
+fn alone() -> bool {
+    process::kill(-1, 0).is_err_and(|error| error.errno == Errno::SRCH)
+}

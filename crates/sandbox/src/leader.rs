@@ -1,0 +1,208 @@
+//! The leader: starts one command inside and stands by it. In a new lane the leader is pid 1; for a
+//! command that joins a live lane it is a process that entered the namespaces.
+//!
+//! Owns the session, the terminal inside, the walls of the command, and the passing on of signals. The
+//! channel to the supervisor is closed on exec, so the command never holds it.
+
+use std::ffi::{CString, OsStr};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use kernel::fdpass;
+use kernel::process::{self, Forked};
+use kernel::{Errno, pty, signal};
+
+use crate::error::{Error, Result, Stage, Step as _};
+use crate::filter;
+use crate::message::FromInside;
+use crate::plan::{Command, Mode};
+use crate::rootfs;
+
+/// Where the command's three standard streams come from.
+#[derive(Debug)]
+pub struct Streams {
+    /// Descriptor for each of stdin, stdout, stderr; `None` is the new terminal.
+    pub given: [Option<OwnedFd>; 3],
+}
+
+impl Streams {
+    fn wants_terminal(&self) -> bool {
+        self.given.iter().any(Option::is_none)
+    }
+}
+
+/// The started command, as the leader sees it.
+pub(crate) struct Started {
+    pub(crate) pid: i32,
+}
+
+/// Starts `command`. Called once by a leader that is inside all namespaces.
+pub(crate) fn start(
+    channel: &OwnedFd,
+    command: &Command,
+    streams: &Streams,
+    mode: Mode,
+    emulate_rename: bool,
+    joined: bool,
+) -> Result<Started> {
+    // A session of its own: the host's terminal is out of reach (TIOCSTI, SIGHUP of the host's session).
+    let _ = rustix::process::setsid();
+    let terminal = if streams.wants_terminal() {
+        let (master, slave) = pty::open("/dev/pts/ptmx").step(Stage::Exec, "open a terminal in the lane")?;
+        pty::take_control(&slave).step(Stage::Exec, "take the terminal as controlling terminal")?;
+        fdpass::send(channel, &FromInside::Terminal.encode(), &[master.as_fd()])
+            .step(Stage::Exec, "hand the terminal out")?;
+        Some(slave)
+    } else {
+        None
+    };
+    let prepared = Prepared::new(command)?;
+    match process::fork().step(Stage::Exec, "fork the command")? {
+        Forked::Parent(child) => {
+            let pid = child.pid.as_raw_nonzero().get();
+            let _ = fdpass::send(channel, &FromInside::Started(pid).encode(), &[]);
+            Ok(Started { pid })
+        }
+        Forked::Child => {
+            let error = become_command(channel, &prepared, streams, terminal.as_ref(), mode, emulate_rename, joined);
+            let errno = if let Error::Step { errno, .. } = &error { *errno } else { 0 };
+            let _ = fdpass::send(channel, &FromInside::failed(&error).encode(), &[]);
+            // As a shell does: 127 not found, 126 found and not executable.
+            process::exit_now(if errno == Errno::NOENT.raw_os_error() { 127 } else { 126 })
+        }
+    }
+}
+
+struct Prepared<'c> {
+    command: &'c Command,
+    argv: Vec<CString>,
+    envp: Vec<CString>,
+}
+
+impl<'c> Prepared<'c> {
+    fn new(command: &'c Command) -> Result<Prepared<'c>> {
+        let c = |bytes: Vec<u8>| {
+            CString::new(bytes).map_err(|_| Error::Step {
+                stage: Stage::Exec,
+                step: "an argument or variable holds a NUL byte".into(),
+                cause: "EINVAL".into(),
+                errno: Errno::INVAL.raw_os_error(),
+            })
+        };
+        let argv = command.argv.iter().map(|arg| c(arg.as_bytes().to_vec())).collect::<Result<Vec<_>>>()?;
+        let envp = command
+            .env
+            .iter()
+            .map(|(key, value)| c([key.as_bytes(), b"=", value.as_bytes()].concat()))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Prepared { command, argv, envp })
+    }
+
+    /// Tries the program as a shell would: a name with a slash as it is, else along PATH.
+    fn exec(&self) -> Error {
+        let Some(program) = self.command.argv.first() else {
+            return step_error("no command", Errno::NOENT);
+        };
+        let shown = program.as_bytes().escape_ascii().to_string();
+        let mut worst = Errno::NOENT;
+        if program.as_bytes().contains(&b'/') {
+            worst = self.try_one(program.as_bytes());
+        } else {
+            let path = self.command.env.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_os_str());
+            let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
+            for dir in path.as_bytes().split(|b| *b == b':') {
+                let dir: &[u8] = if dir.is_empty() { b"." } else { dir };
+                let errno = self.try_one(&[dir, b"/", program.as_bytes()].concat());
+                match errno {
+                    Errno::NOENT | Errno::NOTDIR => {}
+                    Errno::ACCESS => worst = Errno::ACCESS,
+                    other => return step_error(&shown, other),
+                }
+            }
+        }
+        step_error(&shown, worst)
+    }
+
+    fn try_one(&self, path: &[u8]) -> Errno {
+        let Ok(file) = CString::new(path) else { return Errno::INVAL };
+        let errno = process::exec(&file, &self.argv, &self.envp).errno;
+        if errno != Errno::NOEXEC {
+            return errno;
+        }
+        // A text file without an interpreter line is a shell script (execvp(3)).
+        let mut argv = vec![c"/bin/sh".to_owned(), file];
+        argv.extend(self.argv.iter().skip(1).cloned());
+        process::exec(&c"/bin/sh".to_owned(), &argv, &self.envp).errno
+    }
+}
+
+fn step_error(step: &str, errno: Errno) -> Error {
+    Error::Step {
+        stage: Stage::Exec,
+        step: step.to_owned(),
+        cause: kernel::Error::new("execve", step, errno).to_string(),
+        errno: errno.raw_os_error(),
+    }
+}
+
+fn become_command(
+    channel: &OwnedFd,
+    prepared: &Prepared<'_>,
+    streams: &Streams,
+    terminal: Option<&OwnedFd>,
+    mode: Mode,
+    emulate_rename: bool,
+    joined: bool,
+) -> Error {
+    let made: Result<()> = (|| {
+        if joined {
+            process::die_with_parent().step(Stage::Walls, "die with the client")?;
+        }
+        rustix::process::setpgid(None, None).map_err(|e| kernel::Error::new("setpgid", "", e)).step(Stage::Exec, "own process group")?;
+        if let Some(terminal) = terminal {
+            // We are no longer in the foreground group: the change would stop us (SIGTTOU).
+            signal::ignore(libc_sigttou());
+            pty::set_foreground(terminal, rustix::process::getpid().as_raw_nonzero().get())
+                .step(Stage::Exec, "come to the foreground")?;
+        }
+        for (number, given) in streams.given.iter().enumerate() {
+            let Some(from) = given.as_ref().or(terminal) else { continue };
+            let dup = match number {
+                0 => rustix::stdio::dup2_stdin(from),
+                1 => rustix::stdio::dup2_stdout(from),
+                _ => rustix::stdio::dup2_stderr(from),
+            };
+            dup.map_err(|e| kernel::Error::new("dup2", format!("{number}"), e)).step(Stage::Exec, "set up the streams")?;
+        }
+        let cwd = &prepared.command.cwd;
+        let cwd: &Path = if rootfs::is_dir_inside(cwd) { cwd } else { Path::new("/") };
+        rustix::process::chdir(cwd)
+            .map_err(|e| kernel::Error::new("chdir", kernel::error::path_bytes(cwd), e))
+            .step(Stage::Exec, "enter the working directory")?;
+        walls(channel.as_fd(), mode, emulate_rename)?;
+        signal::unblock_all().step(Stage::Exec, "unblock signals")?;
+        signal::default(libc_sigttou());
+        Ok(())
+    })();
+    match made {
+        Ok(()) => prepared.exec(),
+        Err(error) => error,
+    }
+}
+
+fn libc_sigttou() -> i32 {
+    rustix::process::Signal::TTOU.as_raw()
+}
+
+/// What stands between the command and the kernel. The leader has set no_new_privs and the bounding set.
+fn walls(channel: BorrowedFd<'_>, mode: Mode, emulate_rename: bool) -> Result<()> {
+    kernel::privilege::no_new_privs().step(Stage::Walls, "no_new_privs")?;
+    kernel::privilege::drop_capabilities().step(Stage::Walls, "drop capabilities")?;
+    let listener = filter::compile(mode, emulate_rename).install(emulate_rename).step(Stage::Walls, "seccomp filter")?;
+    if let Some(listener) = listener {
+        fdpass::send(channel, &FromInside::Listener.encode(), &[listener.as_fd()])
+            .step(Stage::Walls, "hand the listener out")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! The plan of a sandbox as data: ordered steps, printable, compared in tests, executed by `rootfs`.
+//!
+//! Invariant: the plan says everything. What `--show-plan` prints is what is carried out, in that order.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use kernel::mountspec::{MountSpec, MountWhat};
+use kernel::process::Namespaces;
+
+/// Who enters the lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// An ordinary user: own user namespace, identity map.
+    User,
+    /// Root: no user namespace; capabilities are dropped instead.
+    Root,
+}
+
+/// One step of building the view. Targets are absolute, as seen inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    /// A directory, parents included; one that exists is left as it is.
+    Dir {
+        /// Where.
+        at: PathBuf,
+        /// Mode of a new one.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Where.
+        at: PathBuf,
+        /// What it says.
+        target: PathBuf,
+    },
+    /// A small file of ours.
+    File {
+        /// Where.
+        at: PathBuf,
+        /// Content.
+        bytes: Vec<u8>,
+        /// Mode.
+        mode: u32,
+    },
+    /// A mount.
+    Mount(MountSpec),
+    /// A device node of the host, by name in /dev.
+    Device {
+        /// Such as `null`.
+        name: String,
+    },
+    /// A file made earlier in this plan, bound over another.
+    Over {
+        /// The file, as seen inside.
+        from: PathBuf,
+        /// What it covers.
+        at: PathBuf,
+    },
+    /// What is there is hidden behind an empty directory or file that cannot be written.
+    Hide {
+        /// Where.
+        at: PathBuf,
+    },
+    /// What is there becomes read-only, with everything below it.
+    ReadOnly {
+        /// Where.
+        at: PathBuf,
+    },
+}
+
+/// The program to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Program and arguments; the program is searched in `PATH` as seen inside.
+    pub argv: Vec<OsString>,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Working directory inside.
+    pub cwd: PathBuf,
+}
+
+/// Everything about a sandbox but the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// User or root.
+    pub mode: Mode,
+    /// Namespaces to make.
+    pub namespaces: Namespaces,
+    /// A directory of the host over which the new root is mounted, in the new mount namespace only.
+    pub root_at: PathBuf,
+    /// The view, in order.
+    pub ops: Vec<Op>,
+    /// Renames of directories are carried out for the lane.
+    pub emulate_rename: bool,
+}
+
+impl Plan {
+    /// True where the lane has no network but its own loopback.
+    pub fn own_network(&self) -> bool {
+        self.namespaces.has(Namespaces::NET)
+    }
+}
+
+fn shown(path: &Path) -> String {
+    kernel::error::path_bytes(path).escape_ascii().to_string()
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Dir { at, mode } => write!(f, "dir       {} {mode:04o}", shown(at)),
+            Op::Symlink { at, target } => write!(f, "symlink   {} -> {}", shown(at), shown(target)),
+            Op::File { at, bytes, mode } => write!(f, "file      {} {mode:04o}, {} bytes", shown(at), bytes.len()),
+            Op::Device { name } => write!(f, "device    /dev/{name}"),
+            Op::Over { from, at } => write!(f, "over      {} <- {}", shown(at), shown(from)),
+            Op::Hide { at } => write!(f, "hide      {}", shown(at)),
+            Op::ReadOnly { at } => write!(f, "read-only {}", shown(at)),
+            Op::Mount(spec) => {
+                let access = if spec.read_only { "ro" } else { "rw" };
+                write!(f, "mount {access}  {} <- ", shown(&spec.target))?;
+                match &spec.what {
+                    MountWhat::Bind { source, .. } => write!(f, "bind {}", shown(source)),
+                    MountWhat::Tmpfs { mode, size } => {
+                        write!(f, "tmpfs {mode:04o}")?;
+                        size.map_or(Ok(()), |size| write!(f, " {size} bytes"))
+                    }
+                    MountWhat::Proc => f.write_str("proc"),
+                    MountWhat::Devpts => f.write_str("devpts"),
+                    MountWhat::Mqueue => f.write_str("mqueue"),
+                    MountWhat::Overlay(overlay) => {
+                        f.write_str("overlay")?;
+                        for lower in &overlay.lowers {
+                            write!(f, " lower={}", shown(lower))?;
+                        }
+                        if let Some(upper) = &overlay.upper {
+                            write!(f, " upper={}", shown(upper))?;
+                        }
+                        for (on, name) in [
+                            (overlay.user_xattr, "userxattr"),
+                            (overlay.volatile, "volatile"),
+                            (overlay.redirect_dir, "redirect_dir"),
+                            (overlay.index, "index"),
+                        ] {
+                            if on {
+                                write!(f, " {name}")?;
+                            }
+                        }
+                        Ok(())
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (Namespaces::USER, "user"),
+            (Namespaces::MOUNT, "mount"),
+            (Namespaces::PID, "pid"),
+            (Namespaces::IPC, "ipc"),
+            (Namespaces::UTS, "uts"),
+            (Namespaces::CGROUP, "cgroup"),
+            (Namespaces::NET, "net"),
+        ];
+        let on: Vec<&str> = names.iter().filter(|(bit, _)| self.namespaces.has(*bit)).map(|(_, n)| *n).collect();
+        writeln!(f, "namespaces {}", on.join(" "))?;
+        for op in &self.ops {
+            writeln!(f, "{op}")?;
+        }
+        let renames = if self.emulate_rename { ", directory renames carried out by the supervisor" } else { "" };
+        writeln!(f, "walls     no_new_privs, no capabilities, seccomp{renames}")
+    }
+}

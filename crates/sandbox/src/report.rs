@@ -1,0 +1,58 @@
+//! What was truly enforced, wall by wall, as data for the ledger and for people.
+//!
+//! Invariant: a wall is `Full` only where the step that builds it returned success in this very run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Mode, Plan};
+
+/// How far a wall stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As described.
+    Full,
+    /// In part; the note says which.
+    Partial,
+    /// Not at all.
+    None,
+}
+
+/// One wall.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wall {
+    /// Its name.
+    pub name: String,
+    /// How far it stands.
+    pub state: State,
+    /// What that means here.
+    pub note: String,
+}
+
+/// The walls of a run whose plan was carried out without an error.
+pub fn enforced(plan: &Plan) -> Vec<Wall> {
+    let wall = |name: &str, state, note: &str| Wall { name: name.into(), state, note: note.into() };
+    let full = |name: &str, note: &str| wall(name, State::Full, note);
+    let mut walls = vec![
+        full("view", "the project is a lane, the system is read-only, credentials are absent"),
+        match plan.mode {
+            Mode::User => full("user namespace", "the caller's own uid, no capabilities, no namespace below"),
+            Mode::Root => wall(
+                "user namespace",
+                State::None,
+                "started by root: capabilities dropped, bounding set empty, securebits locked instead",
+            ),
+        },
+        full("namespaces", "mount, pid, ipc, uts, cgroup"),
+    ];
+    walls.push(if plan.own_network() {
+        full("network", "none but the lane's own loopback")
+    } else {
+        wall("network", State::None, "the host's network")
+    });
+    walls.push(full("no_new_privs", "no program gains privilege"));
+    walls.push(full("seccomp", "mounts, namespaces, keyrings, bpf, io_uring, foreign ABIs and terminal injection refused"));
+    walls.push(wall("landlock", State::None, "not built yet"));
+    walls.push(wall("limits", State::None, "not built yet (only --timeout)"));
+    walls
+}

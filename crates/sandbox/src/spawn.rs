@@ -1,0 +1,165 @@
+//! The outer half: makes the namespaces with a fork, hears from the inside, joins a live lane.
+//!
+//! Invariant: either the inside said that everything stands, or [`Error`] names the step and nothing was
+//! executed. The process that forks has one thread.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use kernel::fdpass;
+use kernel::process::{self, Child, Forked, Namespaces, Status, Which};
+
+use crate::error::{Error, Result, Stage, Step as _};
+use crate::init::{self, Birth, HANDED_OUT};
+use crate::leader::{self, Streams};
+use crate::message::{FromInside, ToInside};
+use crate::plan::{Command, Mode, Plan};
+
+/// The namespaces of a live lane, ready to be joined.
+#[derive(Debug)]
+pub struct Handles {
+    /// Each with its kind, in the order in which they are joined.
+    pub fds: Vec<(Namespaces, OwnedFd)>,
+}
+
+/// A leader with its channel: pid 1 of a lane, or the leader of a command that joined one.
+#[derive(Debug)]
+pub struct Inside {
+    /// The leader process.
+    pub leader: Child,
+    /// The channel to it.
+    pub channel: OwnedFd,
+}
+
+impl Inside {
+    /// Says something to the leader; one that is gone hears nothing.
+    pub fn tell(&self, message: ToInside) {
+        let _ = fdpass::send(&self.channel, &message.encode(), &[]);
+    }
+
+    /// The next message; `None` when the leader is gone.
+    pub fn hear(&self) -> Result<Option<(FromInside, Vec<OwnedFd>)>> {
+        let mut buffer = vec![0u8; 8192];
+        let Some((n, fds)) =
+            fdpass::receive(&self.channel, &mut buffer).step(Stage::Supervise, "hear from the inside")?
+        else {
+            return Ok(None);
+        };
+        match FromInside::decode(&buffer[..n]) {
+            Some(message) => Ok(Some((message, fds))),
+            None => Err(Error::Vanished(format!("it said {}", buffer[..n.min(64)].escape_ascii()))),
+        }
+    }
+
+    /// Waits until the view stands.
+    pub fn ready(&self, plan: &Plan) -> Result<Handles> {
+        match self.hear()? {
+            Some((FromInside::Ready, fds)) => {
+                let kinds = HANDED_OUT.iter().map(|(kind, _)| *kind).filter(|kind| plan.namespaces.has(*kind));
+                Ok(Handles { fds: kinds.zip(fds).collect() })
+            }
+            Some((FromInside::Failed { stage, errno, step, cause }, _)) => {
+                self.reap();
+                Err(Error::Step { stage, step, cause, errno })
+            }
+            Some((other, _)) => Err(Error::Vanished(format!("it said {other:?} first"))),
+            None => Err(Error::Vanished(format!("{:?}", self.reap()))),
+        }
+    }
+
+    /// Waits for the leader itself to end.
+    pub fn reap(&self) -> Option<Status> {
+        process::wait(Which::Pidfd(self.leader.pidfd.as_fd()), true, false).ok().flatten().map(|(_, status)| status)
+    }
+}
+
+/// Forks pid 1 of a new lane. The caller goes on at once and calls [`Inside::ready`] when it has nothing
+/// better to do. With `live`, the lane goes on after its command has ended.
+pub fn spawn(plan: &Plan, command: Option<&Command>, streams: Streams, live: bool) -> Result<Inside> {
+    let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
+    let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    match process::fork_into(plan.namespaces).step(Stage::Namespaces, "make the namespaces")? {
+        Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
+        Forked::Child => {
+            drop(ours);
+            init::main(&theirs, &Birth { plan, command, streams: &streams, live, ids })
+        }
+    }
+}
+
+/// Forks a leader that joins a live lane and starts `command` there.
+pub fn join(
+    handles: &Handles,
+    command: &Command,
+    streams: Streams,
+    mode: Mode,
+    emulate_rename: bool,
+) -> Result<Inside> {
+    let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
+    match process::fork().step(Stage::Namespaces, "fork the leader")? {
+        Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
+        Forked::Child => {
+            drop(ours);
+            let channel = theirs;
+            let started = enter(handles)
+                .and_then(|()| leader::start(&channel, command, &streams, mode, emulate_rename, true));
+            drop(streams);
+            match started {
+                Ok(started) => stand_by(&channel, started.pid),
+                Err(error) => {
+                    let _ = fdpass::send(&channel, &FromInside::failed(&error).encode(), &[]);
+                    process::exit_now(125)
+                }
+            }
+        }
+    }
+}
+
+fn enter(handles: &Handles) -> Result<()> {
+    process::die_with_parent().step(Stage::Namespaces, "die with the client")?;
+    process::close_on_exec_from(3).step(Stage::Namespaces, "close what the caller left open")?;
+    for (kind, fd) in &handles.fds {
+        process::join_namespace(fd, *kind).step(Stage::Namespaces, "join the lane's namespaces")?;
+    }
+    // Joining the mount namespace has put root and working directory at the lane's root.
+    kernel::privilege::not_dumpable().step(Stage::Walls, "shut the leader to tracing")?;
+    kernel::privilege::no_new_privs().step(Stage::Walls, "no_new_privs")?;
+    kernel::privilege::lock_down_root().step(Stage::Walls, "empty the bounding set")?;
+    kernel::privilege::drop_capabilities().step(Stage::Walls, "drop capabilities")?;
+    process::die_with_parent().step(Stage::Walls, "die with the client")
+}
+
+/// The leader of a joined command: passes signals on and tells of its end.
+fn stand_by(channel: &OwnedFd, command: i32) -> ! {
+    use rustix::event::{PollFd, PollFlags};
+    let Ok(children) = kernel::signal::block_and_watch(&[rustix::process::Signal::CHILD.as_raw()]) else {
+        process::exit_now(125)
+    };
+    loop {
+        while let Ok(Some((pid, status))) = process::wait(Which::Any, false, true) {
+            if pid == command {
+                let _ = fdpass::send(channel, &FromInside::Changed(status).encode(), &[]);
+                if matches!(status, Status::Exited(_) | Status::Killed(_)) {
+                    process::exit_now(0)
+                }
+            }
+        }
+        let mut fds = [PollFd::new(channel, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+        let _ = rustix::event::poll(&mut fds, None);
+        let said = fds[0].revents();
+        while let Ok(Some(_)) = kernel::signal::next(&children) {}
+        let mut buffer = [0u8; 64];
+        if said.contains(PollFlags::IN)
+            && let Ok(Some((n, _))) = fdpass::receive(channel, &mut buffer)
+        {
+            let signal = match ToInside::decode(&buffer[..n]) {
+                Some(ToInside::Signal(signal)) => signal,
+                Some(ToInside::Terminate) => rustix::process::Signal::TERM.as_raw(),
+                _ => rustix::process::Signal::KILL.as_raw(),
+            };
+            let _ = process::kill(-command, signal);
+        } else if said.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            let _ = process::kill(-command, rustix::process::Signal::KILL.as_raw());
+            process::exit_now(0)
+        }
+    }
+}

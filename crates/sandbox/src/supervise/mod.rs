@@ -1,0 +1,408 @@
+//! From outside, while a command runs: signals, streams, time limit, the control socket, the notifier.
+//!
+//! One thread, one loop, one closed set of things to wait for. Invariants: the command's end is passed on
+//! exactly; what it printed is written out before this returns; the terminal gets its modes back whatever
+//! happens.
+
+mod streams;
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
+
+use kernel::process::{self, Status};
+use kernel::signal;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::Signal;
+
+pub use streams::{Ends, connect};
+
+use crate::control::{self, Request};
+use crate::error::{Error, Result, Stage, Step as _};
+use crate::leader::Streams;
+use crate::message::{FromInside, ToInside};
+use crate::notify::Notifier;
+use crate::plan::Plan;
+use crate::rename::Carried;
+use crate::spawn::{Handles, Inside};
+
+/// Takes what a run prints, for its transcript.
+pub trait Tape {
+    /// Bytes in the order in which they were written out.
+    fn output(&mut self, bytes: &[u8]);
+    /// The terminal has this size now.
+    fn resized(&mut self, columns: u16, rows: u16);
+}
+
+/// The lane that the command runs in.
+#[derive(Debug)]
+pub enum Lane<'l> {
+    /// Made for this command: we serve its control socket and its notifier.
+    Own {
+        /// What was built.
+        plan: &'l Plan,
+        /// Its namespaces.
+        handles: Handles,
+        /// The listening control socket.
+        control: Option<OwnedFd>,
+        /// A directory outside the lane for the journal of renames.
+        journal_dir: OwnedFd,
+        /// Goes on after its command has ended, until somebody stops it.
+        live: bool,
+    },
+    /// Somebody else's: the listener goes there.
+    Joined {
+        /// The connection to its supervisor.
+        connection: OwnedFd,
+    },
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The command's own end; `None` where it never started.
+    pub status: Option<Status>,
+    /// The time limit ended it.
+    pub timed_out: bool,
+    /// Why it did not start.
+    pub refused: Option<Error>,
+    /// Directory renames that were carried out for it.
+    pub renames: Vec<Carried>,
+    /// The lane ended under a command that had joined it.
+    pub lane_ended: bool,
+}
+
+/// The signals that are passed on.
+const PASSED_ON: [Signal; 6] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+
+/// Signals, blocked before anything is forked so that none is lost.
+#[derive(Debug)]
+pub struct Signals(OwnedFd);
+
+impl Signals {
+    /// Blocks what the loop handles.
+    pub fn block() -> Result<Signals> {
+        let mut all: Vec<i32> = PASSED_ON.iter().map(|signal| signal.as_raw()).collect();
+        all.extend([Signal::WINCH.as_raw(), Signal::TSTP.as_raw(), Signal::CONT.as_raw()]);
+        signal::ignore(Signal::PIPE.as_raw());
+        signal::block_and_watch(&all).map(Signals).step(Stage::Supervise, "watch signals")
+    }
+}
+
+/// Runs the loop until the command (or, for a live lane, the lane) has ended.
+pub fn supervise(
+    inside: &Inside,
+    lane: Lane<'_>,
+    ends: Ends,
+    signals: &Signals,
+    timeout: Option<Duration>,
+    tape: &mut dyn Tape,
+) -> Result<Outcome> {
+    let mut supervisor = Supervisor {
+        inside,
+        lane,
+        ends,
+        tape,
+        deadline: timeout.map(|timeout| Instant::now() + timeout),
+        notifier: None,
+        listeners: Vec::new(),
+        connections: Vec::new(),
+        outcome: Outcome { status: None, timed_out: false, refused: None, renames: Vec::new(), lane_ended: false },
+        gone: false,
+        ended_at: None,
+    };
+    let result = supervisor.run(signals);
+    if let Some(notifier) = supervisor.notifier.take() {
+        notifier.end();
+    }
+    inside.reap();
+    let Supervisor { outcome, mut ends, tape, .. } = supervisor;
+    ends.drain(tape);
+    ends.restore();
+    result.map(|()| outcome)
+}
+
+struct Supervisor<'s> {
+    inside: &'s Inside,
+    lane: Lane<'s>,
+    ends: Ends,
+    tape: &'s mut dyn Tape,
+    deadline: Option<Instant>,
+    notifier: Option<Notifier>,
+    /// Listeners, kept so that a call is never orphaned while the notifier is started again.
+    listeners: Vec<OwnedFd>,
+    /// Clients of the control socket; a place is emptied in a round and swept after it.
+    connections: Vec<Option<OwnedFd>>,
+    outcome: Outcome,
+    gone: bool,
+    ended_at: Option<Instant>,
+}
+
+/// What a poll entry stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Inside,
+    Signals,
+    Control,
+    Connection(usize),
+    Listener,
+    Notifier,
+    Stream(streams::Slot),
+    Lane,
+}
+
+impl Supervisor<'_> {
+    fn run(&mut self, signals: &Signals) -> Result<()> {
+        while !self.gone {
+            let (said, timed_out) = self.wait(signals)?;
+            if timed_out && !self.outcome.timed_out {
+                self.outcome.timed_out = true;
+                self.inside.tell(ToInside::Terminate);
+                self.deadline = Some(Instant::now() + Duration::from_secs(3));
+            } else if timed_out {
+                self.inside.tell(ToInside::Kill);
+                self.deadline = None;
+            }
+            for (source, flags) in said {
+                self.handle(source, flags, signals)?;
+            }
+            self.connections.retain(Option::is_some);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, signals: &Signals) -> Result<(Vec<(Source, PollFlags)>, bool)> {
+        let mut sources = vec![Source::Inside, Source::Signals];
+        let mut fds =
+            vec![PollFd::new(&self.inside.channel, PollFlags::IN), PollFd::new(&signals.0, PollFlags::IN)];
+        match &self.lane {
+            Lane::Own { control: Some(control), .. } => {
+                sources.push(Source::Control);
+                fds.push(PollFd::new(control, PollFlags::IN));
+            }
+            Lane::Own { .. } => {}
+            Lane::Joined { connection } => {
+                sources.push(Source::Lane);
+                fds.push(PollFd::new(connection, PollFlags::IN));
+            }
+        }
+        for (index, connection) in self.connections.iter().enumerate() {
+            let Some(connection) = connection else { continue };
+            sources.push(Source::Connection(index));
+            fds.push(PollFd::new(connection, PollFlags::IN));
+        }
+        match &self.notifier {
+            Some(notifier) => {
+                sources.push(Source::Notifier);
+                fds.push(PollFd::from_borrowed_fd(notifier.socket(), PollFlags::IN));
+            }
+            None => {
+                for listener in &self.listeners {
+                    sources.push(Source::Listener);
+                    fds.push(PollFd::new(listener, PollFlags::IN));
+                }
+            }
+        }
+        for (slot, fd, flags) in self.ends.polled() {
+            sources.push(Source::Stream(slot));
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        }
+        let timeout = self.deadline.map(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+        });
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(kernel::Errno::INTR) => {}
+            Err(errno) => return Err(kernel::Error::new("poll", "", errno)).step(Stage::Supervise, "wait"),
+        }
+        let said = sources
+            .iter()
+            .zip(&fds)
+            .filter(|(_, fd)| !fd.revents().is_empty())
+            .map(|(source, fd)| (*source, fd.revents()))
+            .collect();
+        Ok((said, self.deadline.is_some_and(|deadline| Instant::now() >= deadline)))
+    }
+
+    fn handle(&mut self, source: Source, flags: PollFlags, signals: &Signals) -> Result<()> {
+        match source {
+            Source::Inside => self.hear_inside(),
+            Source::Signals => self.hear_signals(signals),
+            Source::Control => {
+                if let Lane::Own { control: Some(control), .. } = &self.lane
+                    && let Some(connection) = control::accept(control)
+                {
+                    self.connections.push(Some(connection));
+                }
+                Ok(())
+            }
+            Source::Connection(index) => {
+                self.hear_client(index);
+                Ok(())
+            }
+            Source::Listener => self.start_notifier(flags),
+            Source::Notifier => self.hear_notifier(),
+            Source::Stream(slot) => {
+                self.ends.pump(slot, self.tape);
+                Ok(())
+            }
+            Source::Lane => {
+                // The lane's supervisor says nothing on this connection: it is gone, and so is the lane.
+                self.outcome.lane_ended = self.outcome.status.is_none();
+                self.gone = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn hear_inside(&mut self) -> Result<()> {
+        let Some((message, mut fds)) = self.inside.hear()? else {
+            self.gone = true;
+            if self.outcome.status.is_none() && self.outcome.refused.is_none() && !self.is_live() {
+                self.outcome.status = Some(Status::Killed(Signal::KILL.as_raw()));
+            }
+            return Ok(());
+        };
+        match message {
+            FromInside::Terminal => {
+                if let Some(master) = fds.pop() {
+                    self.ends.take_terminal(master, self.tape);
+                }
+            }
+            FromInside::Listener => {
+                if let Some(listener) = fds.pop() {
+                    self.add_listener(listener)?;
+                }
+            }
+            FromInside::Started(_) | FromInside::Ready => {}
+            FromInside::Failed { stage, errno, step, cause } => {
+                self.outcome.refused = Some(Error::Step { stage, step, cause, errno });
+            }
+            FromInside::Changed(Status::Stopped(_)) => self.stop_with_it(),
+            FromInside::Changed(Status::Continued) => {}
+            FromInside::Changed(status) => {
+                self.outcome.status = Some(status);
+                self.ended_at = Some(Instant::now());
+                self.deadline = None;
+                if matches!(self.lane, Lane::Joined { .. }) {
+                    self.gone = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_live(&self) -> bool {
+        matches!(self.lane, Lane::Own { live: true, .. })
+    }
+
+    /// The command was stopped from its terminal: give the host's shell its terminal back and stop too.
+    fn stop_with_it(&mut self) {
+        if !self.ends.has_terminal() {
+            return;
+        }
+        self.ends.restore();
+        let _ = process::kill(rustix::process::getpid().as_raw_nonzero().get(), Signal::STOP.as_raw());
+        // Here again after SIGCONT.
+        self.ends.resume(self.tape);
+        self.inside.tell(ToInside::Signal(Signal::CONT.as_raw()));
+    }
+
+    fn hear_signals(&mut self, signals: &Signals) -> Result<()> {
+        while let Some((number, _)) = signal::next(&signals.0).step(Stage::Supervise, "read a signal")? {
+            if number == Signal::WINCH.as_raw() {
+                self.ends.resize(self.tape);
+            } else if number == Signal::TSTP.as_raw() {
+                self.inside.tell(ToInside::Signal(Signal::STOP.as_raw()));
+                self.ends.restore();
+                let _ = process::kill(rustix::process::getpid().as_raw_nonzero().get(), Signal::STOP.as_raw());
+                self.ends.resume(self.tape);
+                self.inside.tell(ToInside::Signal(Signal::CONT.as_raw()));
+            } else if number == Signal::CONT.as_raw() {
+                self.ends.resume(self.tape);
+            } else if self.is_live() {
+                // A live lane has no terminal of its own: a signal to its supervisor means the lane.
+                self.inside.tell(ToInside::Terminate);
+            } else {
+                self.inside.tell(ToInside::Signal(number));
+            }
+        }
+        Ok(())
+    }
+
+    fn hear_client(&mut self, index: usize) {
+        let Some(Some(connection)) = self.connections.get(index) else { return };
+        match control::hear(connection) {
+            Request::Join => {
+                if let Lane::Own { plan, handles, .. } = &self.lane {
+                    control::hand_out(connection, handles, plan.mode, plan.emulate_rename);
+                }
+            }
+            Request::Listener(listener) => {
+                let _ = self.add_listener(listener);
+            }
+            Request::Stop => self.inside.tell(ToInside::Terminate),
+            Request::Gone => {
+                self.connections[index] = None;
+                self.listeners.retain(|listener| !is_dead(listener));
+            }
+        }
+    }
+
+    fn add_listener(&mut self, listener: OwnedFd) -> Result<()> {
+        match &self.lane {
+            Lane::Joined { connection } => control::give_listener(connection, &listener),
+            Lane::Own { .. } => {
+                if let Some(notifier) = &self.notifier {
+                    notifier.add(&listener)?;
+                }
+                self.listeners.push(listener);
+                Ok(())
+            }
+        }
+    }
+
+    fn start_notifier(&mut self, flags: PollFlags) -> Result<()> {
+        if !flags.contains(PollFlags::IN) {
+            // The command behind a listener ended before it made a call of interest.
+            self.listeners.retain(|listener| !is_dead(listener));
+            return Ok(());
+        }
+        if let Lane::Own { handles, journal_dir, .. } = &self.lane
+            && self.notifier.is_none()
+        {
+            self.notifier = Some(Notifier::start(handles, journal_dir, &self.listeners)?);
+        }
+        Ok(())
+    }
+
+    fn hear_notifier(&mut self) -> Result<()> {
+        let Some(notifier) = &self.notifier else { return Ok(()) };
+        match notifier.hear() {
+            Some(carried) => self.outcome.renames.push(carried),
+            None => {
+                // Killed by somebody on the host: the listeners are still ours, a new one recovers.
+                notifier.reap();
+                self.notifier = None;
+                self.listeners.retain(|listener| !is_dead(listener));
+                if let Lane::Own { handles, journal_dir, .. } = &self.lane
+                    && !self.listeners.is_empty()
+                {
+                    self.notifier = Some(Notifier::start(handles, journal_dir, &self.listeners)?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True where no task is left behind a listener.
+fn is_dead(listener: &OwnedFd) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// The streams of a command that runs unattended: nothing in, output to the tape only.
+pub fn detached() -> Result<(Streams, Ends)> {
+    streams::detached()
+}

@@ -1,0 +1,288 @@
+//! The view inside, planned: facts of the host and a request become the ordered steps of a [`Plan`].
+//!
+//! Pure but for [`HostFacts::read`]. Invariant: the only places that a command can write and that outlive it
+//! are the lane's own layers and what the user bound read-write by name.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use kernel::mountspec::{MountSpec, MountWhat, Overlay};
+use kernel::process::Namespaces;
+use rustix::fs::{AtFlags, FileType};
+
+use crate::error::{Result, Stage, Step as _};
+use crate::plan::{Mode, Op, Plan};
+
+/// Device nodes that a lane sees.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// What stands in the host's root directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TopEntry {
+    /// A link such as `/bin`.
+    Symlink(PathBuf),
+    /// A directory.
+    Dir,
+    /// A file.
+    File,
+}
+
+/// Facts of the host that the view depends on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Entries of `/` by name.
+    pub top: BTreeMap<PathBuf, TopEntry>,
+    /// For each of resolv.conf and hosts: where its content truly lies, and the content.
+    pub resolv_conf: Option<(PathBuf, Vec<u8>)>,
+    /// The same for /etc/hosts.
+    pub hosts: Option<(PathBuf, Vec<u8>)>,
+    /// Host name.
+    pub hostname: String,
+    /// Homes that hold programs for everybody, such as a package manager's.
+    pub shared_homes: Vec<PathBuf>,
+}
+
+impl HostFacts {
+    /// Reads the facts.
+    pub fn read() -> Result<HostFacts> {
+        let root = kernel::open::root_dir(Path::new("/")).step(Stage::Facts, "open /")?;
+        let mut top = BTreeMap::new();
+        for entry in kernel::dir::entries(&root).step(Stage::Facts, "list /")? {
+            let name = PathBuf::from(OsStr::from_bytes(&entry.name));
+            let kind = match entry.kind {
+                Some(kind) => kind,
+                None => match rustix::fs::statat(&root, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                    Err(_) => continue,
+                },
+            };
+            let found = match kind {
+                FileType::Directory => TopEntry::Dir,
+                FileType::Symlink => {
+                    let target = kernel::meta::read_link_at(&root, &entry.name).step(Stage::Facts, "read a link of /")?;
+                    TopEntry::Symlink(PathBuf::from(OsStr::from_bytes(&target)))
+                }
+                FileType::RegularFile => TopEntry::File,
+                _ => continue,
+            };
+            top.insert(name, found);
+        }
+        let brew = PathBuf::from("/home/linuxbrew");
+        Ok(HostFacts {
+            top,
+            resolv_conf: content_of(Path::new("/etc/resolv.conf")),
+            hosts: content_of(Path::new("/etc/hosts")),
+            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            shared_homes: rustix::fs::access(&brew, rustix::fs::Access::EXISTS).map_or(Vec::new(), |()| vec![brew]),
+        })
+    }
+}
+
+/// Where the content behind a path lies (after its links) and what it is; `None` where there is nothing.
+/// A link into a place that a lane replaces (`/run`) still counts: the file is made anew there.
+fn content_of(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
+    let real = std::path::absolute(path).ok().and_then(|path| path.canonicalize().ok())?;
+    let (dir, name) = (real.parent()?, real.file_name()?);
+    let dir = kernel::open::root_dir(dir).ok()?;
+    let file = kernel::open::file_beneath(&dir, name.as_bytes()).ok()?;
+    let mut bytes = vec![0u8; 64 << 10];
+    let n = rustix::io::read(&file, &mut bytes).ok()?;
+    bytes.truncate(n);
+    Some((real, bytes))
+}
+
+/// How $HOME appears.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Home {
+    /// One overlay over the whole home.
+    Overlay {
+        /// The home.
+        at: PathBuf,
+        /// Its layers.
+        overlay: Overlay,
+    },
+    /// Put together from its entries, because it cannot be a layer (something is mounted below it).
+    Assembled {
+        /// The home.
+        at: PathBuf,
+        /// What is mounted in it, in order.
+        parts: Vec<MountSpec>,
+    },
+    /// The home lies inside a root of the lane, or there is none.
+    None,
+}
+
+/// What a lane is to look like.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// User or root.
+    pub mode: Mode,
+    /// Only the lane's own loopback.
+    pub own_network: bool,
+    /// A directory of the host over which the new root is mounted (in the lane's namespace only).
+    pub root_at: PathBuf,
+    /// The lane's trees, each at its origin's own path.
+    pub roots: Vec<MountSpec>,
+    /// The home.
+    pub home: Home,
+    /// The caller's uid, for /run/user.
+    pub uid: u32,
+    /// Host paths to show read-only, from the command line.
+    pub read_only: Vec<PathBuf>,
+    /// Host paths to show read-write, from the command line: writes go to the original.
+    pub read_write: Vec<PathBuf>,
+    /// Paths to hide: the state directory, layer directories, credentials of the system, `--hide`.
+    pub hide: Vec<PathBuf>,
+    /// Directory renames are carried out for the lane.
+    pub emulate_rename: bool,
+}
+
+/// Plans the view.
+pub fn plan(host: &HostFacts, request: &Request) -> Plan {
+    let mut ops = Vec::with_capacity(64);
+    system(host, request, &mut ops);
+    devices(&mut ops);
+    kernel_views(request.mode, &mut ops);
+    private_places(request.uid, &mut ops);
+    names_and_addresses(host, request.own_network, &mut ops);
+    match &request.home {
+        Home::Overlay { at, overlay } => ops.push(Op::Mount(MountSpec {
+            what: MountWhat::Overlay(overlay.clone()),
+            target: at.clone(),
+            read_only: false,
+            no_exec: false,
+        })),
+        Home::Assembled { at, parts } => {
+            ops.push(tmpfs(at, 0o755));
+            ops.extend(parts.iter().cloned().map(Op::Mount));
+        }
+        Home::None => {}
+    }
+    // Outer before inner, whatever the order in which they were named.
+    let mut trees: Vec<MountSpec> = request.roots.clone();
+    trees.extend(request.read_only.iter().map(|path| bind(path, true)));
+    trees.extend(request.read_write.iter().map(|path| bind(path, false)));
+    trees.sort_by_key(|spec| spec.target.components().count());
+    ops.extend(trees.into_iter().map(Op::Mount));
+    ops.extend(request.hide.iter().map(|path| Op::Hide { at: path.clone() }));
+    let mut namespaces = Namespaces::MOUNT
+        .with(Namespaces::PID)
+        .with(Namespaces::IPC)
+        .with(Namespaces::UTS)
+        .with(Namespaces::CGROUP);
+    if request.mode == Mode::User {
+        namespaces = namespaces.with(Namespaces::USER);
+    }
+    if request.own_network {
+        namespaces = namespaces.with(Namespaces::NET);
+    }
+    Plan {
+        mode: request.mode,
+        namespaces,
+        root_at: request.root_at.clone(),
+        ops,
+        emulate_rename: request.emulate_rename,
+    }
+}
+
+fn bind(path: &Path, read_only: bool) -> MountSpec {
+    let what = MountWhat::Bind { source: path.to_path_buf(), recursive: true };
+    MountSpec { what, target: path.to_path_buf(), read_only, no_exec: false }
+}
+
+fn tmpfs(at: impl AsRef<Path>, mode: u32) -> Op {
+    Op::Mount(MountSpec {
+        what: MountWhat::Tmpfs { mode, size: None },
+        target: at.as_ref().to_path_buf(),
+        read_only: false,
+        no_exec: false,
+    })
+}
+
+/// The host's system, read-only. Homes of other people, and what a lane has of its own, are left out.
+fn system(host: &HostFacts, request: &Request, ops: &mut Vec<Op>) {
+    const OWN: [&str; 5] = ["proc", "sys", "dev", "tmp", "run"];
+    const HOMES: [&str; 2] = ["home", "root"];
+    const LEFT_OUT: [&str; 1] = ["lost+found"];
+    for (name, entry) in &host.top {
+        let is = |list: &[&str]| list.iter().any(|other| name == Path::new(other));
+        if is(&OWN) || is(&LEFT_OUT) {
+            continue;
+        }
+        let at = Path::new("/").join(name);
+        match entry {
+            TopEntry::Symlink(target) => ops.push(Op::Symlink { at, target: target.clone() }),
+            TopEntry::Dir if is(&HOMES) => ops.push(Op::Dir { at, mode: 0o755 }),
+            // A home or a root of the lane that is this very directory brings its own mount.
+            TopEntry::Dir if request.roots.iter().any(|root| root.target == at) => {}
+            TopEntry::Dir | TopEntry::File => ops.push(Op::Mount(bind(&at, true))),
+        }
+    }
+    ops.extend(host.shared_homes.iter().map(|path| Op::Mount(bind(path, true))));
+    ops.push(Op::Mount(bind(Path::new("/sys"), true)));
+}
+
+fn devices(ops: &mut Vec<Op>) {
+    ops.push(tmpfs("/dev", 0o755));
+    ops.extend(DEVICES.iter().map(|name| Op::Device { name: (*name).into() }));
+    let special = |what, target: &str| {
+        Op::Mount(MountSpec { what, target: PathBuf::from(target), read_only: false, no_exec: true })
+    };
+    ops.push(special(MountWhat::Devpts, "/dev/pts"));
+    ops.push(special(MountWhat::Mqueue, "/dev/mqueue"));
+    ops.push(tmpfs("/dev/shm", 0o1777));
+    for (at, target) in [
+        ("/dev/ptmx", "pts/ptmx"),
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ] {
+        ops.push(Op::Symlink { at: at.into(), target: target.into() });
+    }
+}
+
+fn kernel_views(mode: Mode, ops: &mut Vec<Op>) {
+    ops.push(Op::Mount(MountSpec {
+        what: MountWhat::Proc,
+        target: PathBuf::from("/proc"),
+        read_only: false,
+        no_exec: true,
+    }));
+    if mode == Mode::Root {
+        // Uid 0 needs no capability to write these.
+        for at in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"] {
+            ops.push(Op::ReadOnly { at: at.into() });
+        }
+    }
+}
+
+fn private_places(uid: u32, ops: &mut Vec<Op>) {
+    ops.push(tmpfs("/tmp", 0o1777));
+    ops.push(tmpfs("/var/tmp", 0o1777));
+    ops.push(tmpfs("/run", 0o755));
+    ops.push(Op::Dir { at: "/run/lock".into(), mode: 0o1777 });
+    ops.push(Op::Dir { at: "/run/user".into(), mode: 0o755 });
+    ops.push(Op::Dir { at: format!("/run/user/{uid}").into(), mode: 0o700 });
+}
+
+/// Own resolv.conf and hosts. A file that truly lies in /run (as resolved's does) is made anew there.
+fn names_and_addresses(host: &HostFacts, own_network: bool, ops: &mut Vec<Op>) {
+    let hosts = format!("127.0.0.1\tlocalhost {0}\n::1\tlocalhost ip6-localhost {0}\n", host.hostname).into_bytes();
+    let none = b"# this lane has no network\n".to_vec();
+    for (found, own, name) in
+        [(&host.resolv_conf, none, "resolv.conf"), (&host.hosts, hosts, "hosts")]
+    {
+        let Some((real, content)) = found else { continue };
+        let bytes = if own_network { own } else { content.clone() };
+        if real.starts_with("/run") {
+            ops.push(Op::File { at: real.clone(), bytes, mode: 0o644 });
+            continue;
+        }
+        let own_at = Path::new("/run/lane").join(name);
+        ops.push(Op::File { at: own_at.clone(), bytes, mode: 0o644 });
+        ops.push(Op::Over { from: own_at, at: real.clone() });
+    }
+}
