@@ -1,1 +1,27 @@
-//! Placeholder.
+//! Floor 2: see what a lane changed, choose from it, and put the choice into the origin. The only
+//! road into the user's tree.
+//!
+//! Promises: looking never executes anything (no git, no filter, no configuration of a lane is ever
+//! consulted); what is kept is the object itself (content, mode, link target, attributes), never a
+//! text patch of it; a keep is whole or did not happen, also after `kill -9`; nothing that runs by
+//! itself later is covered by a blanket yes.
+//!
+//! Reading order: [`flat`] (changes as pairs of old and new) → [`diff`] → [`stat`] → [`patch`] →
+//! [`guard`] → [`select`] → [`plan`] → [`apply`] → [`export`].
+
+pub mod apply;
+pub mod diff;
+pub mod error;
+pub mod export;
+pub mod flat;
+pub mod guard;
+pub mod patch;
+pub mod plan;
+pub mod select;
+pub mod stat;
+
+mod base85;
+mod read;
+mod sha1;
+
+pub use error::{Error, Result};

@@ -1,0 +1,334 @@
+//! [`Acts`]: the acts on the origin in their order, each with what must be true right before and right
+//! after it, and the doing of one.
+//!
+//! Invariant: an act that finds something else than it expects has changed nothing when it returns.
+//! `// CASE(new, origin)` marks name the matrix of what the lane holds and what stands in the origin.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kernel::{Errno, node, publish};
+use tree::{Entry, Kind, Source, TreePath};
+
+use super::journal::{DirTime, Meta, Op, Seen};
+use super::site::{Closely, Site, differences, is_same};
+use super::stage::{is_carried, movable, seen, survey};
+use super::undo::{carried_xattrs, set_meta};
+use super::units::Units;
+use crate::error::{Error, Reading as _, Result, Stepping as _};
+
+pub(crate) struct Act {
+    op: Op,
+    /// What goes: itself first, then what is below it. Empty where nothing goes.
+    old: Vec<(TreePath, Entry)>,
+    /// It goes to another place, not away: its content is none of our business.
+    lifted: bool,
+}
+
+pub(crate) struct Acts {
+    pub(crate) acts: Vec<Act>,
+    /// How many acts, from the first, bring things of the origin into the staging directory.
+    pub(crate) lifts: usize,
+    pub(crate) dirs: Vec<DirTime>,
+    moved: Vec<(TreePath, TreePath)>,
+    touched: BTreeSet<u64>,
+}
+
+/// Collects acts and remembers what they need of directories.
+struct Builder<'a, 'b> {
+    site: &'a Site<'b>,
+    moved: &'a [(TreePath, TreePath)],
+    acts: Vec<Act>,
+    dirs: BTreeMap<TreePath, DirTime>,
+    /// Modes to set at the end, by final path.
+    closing: BTreeMap<TreePath, (u64, Meta, Meta)>,
+    /// Directories made writable for the time of the keep, by their path before it.
+    loosened: BTreeSet<TreePath>,
+    going: BTreeSet<TreePath>,
+    is_root: bool,
+}
+
+impl Acts {
+    /// The acts of `units`, whose new objects are staged.
+    pub(crate) fn of(units: &Units, site: &Site<'_>, lane: &dyn Source) -> Result<Acts> {
+        let Some(stage) = site.stage else { return Err(gone(&TreePath::root())) };
+        let going = units
+            .units
+            .iter()
+            .flat_map(|unit| unit.old.iter().map(|(below, _)| unit.path.join_path(below)))
+            .collect();
+        let mut builder = Builder {
+            site,
+            moved: &units.moved,
+            acts: Vec::new(),
+            dirs: BTreeMap::new(),
+            closing: BTreeMap::new(),
+            loosened: BTreeSet::new(),
+            going,
+            is_root: rustix::process::geteuid().is_root(),
+        };
+        for lift in &units.lifts {
+            builder.dir_of(&lift.from, true)?;
+            builder.loosen_self(&lift.from, &lift.old, Some(&lift.to))?;
+            let op = Op::Take { path: lift.from.clone(), slot: lift.slot.clone(), ino: lift.old.ino };
+            builder.acts.push(Act { op, old: vec![(TreePath::root(), lift.old.clone())], lifted: true });
+        }
+        let lifts = builder.acts.len();
+        let exchange = units.units.iter().all(|unit| !unit.puts || unit.old.is_empty()) || can_exchange(stage);
+        for unit in &units.units {
+            let swaps = unit.puts && !unit.old.is_empty();
+            builder.dir_of(&unit.path, !swaps)?;
+            if let Some((_, old)) = unit.old.first() {
+                builder.loosen_self(&unit.path, old, None)?;
+            }
+            let (path, slot) = (unit.path.clone(), unit.slot.clone());
+            let old_ino = unit.old.first().map_or(0, |(_, old)| old.ino);
+            let old = unit.old.clone();
+            if !unit.puts {
+                let op = Op::Take { path, slot, ino: old_ino };
+                builder.acts.push(Act { op, old, lifted: false });
+                continue;
+            }
+            let new = builder.staged(units, unit.slot.clone())?;
+            builder.finish_mode(units, &unit.slot, &path, &new);
+            if !swaps {
+                // CASE(object, nothing there)
+                builder.acts.push(Act { op: Op::Put { path, slot, new }, old, lifted: false });
+            } else if exchange {
+                // CASE(object, another object of any type)
+                builder.acts.push(Act { op: Op::Swap { path, slot, old_ino, new }, old, lifted: false });
+            } else {
+                // CASE(object, another object; a file system without RENAME_EXCHANGE)
+                let aside = TreePath::root().join([b"x", unit.slot.as_bytes()].concat());
+                builder.acts.push(Act { op: Op::Take { path: path.clone(), slot: aside, ino: old_ino }, old, lifted: false });
+                builder.acts.push(Act { op: Op::Put { path, slot, new }, old: Vec::new(), lifted: false });
+            }
+        }
+        for (path, old, new) in &units.metas {
+            builder.meta(units, path, old, new, lane)?;
+        }
+        // Deepest first: a directory that loses its search bit must not hide what is below it.
+        let closing = std::mem::take(&mut builder.closing);
+        for (path, (ino, old, new)) in closing.into_iter().rev() {
+            builder.acts.push(Act { op: Op::Meta { path, ino, old, new }, old: Vec::new(), lifted: false });
+        }
+        let dirs = builder.dirs.into_values().collect();
+        Ok(Acts { acts: builder.acts, lifts, dirs, moved: units.moved.clone(), touched: BTreeSet::new() })
+    }
+
+    pub(crate) fn ops(&self) -> Vec<Op> {
+        self.acts.iter().map(|act| act.op.clone()).collect()
+    }
+
+    /// Where a path of before stands when all is done.
+    pub(crate) fn now(&self, path: &TreePath) -> TreePath {
+        now(&self.moved, path)
+    }
+
+    /// Does the act number `at`.
+    pub(crate) fn perform(&mut self, site: &Site<'_>, at: usize) -> Result<()> {
+        let act = &self.acts[at];
+        let touched = &self.touched;
+        match &act.op {
+            Op::Take { path, slot, .. } => {
+                site.fault("take", path)?;
+                take(site, act, path, slot, touched)?;
+                site.fault("took", path)?;
+            }
+            Op::Put { path, slot, .. } => {
+                site.fault("put", path)?;
+                let (here, held) = (site.spot(path)?, site.need_slot(slot)?);
+                match publish::rename_noreplace(&held.dir, &held.name, &here.dir, &here.name) {
+                    Err(error) if error.errno == Errno::EXIST => return Err(Error::OriginMoved { paths: vec![path.clone()] }),
+                    answer => answer.stepping("put in place", path)?,
+                }
+                site.fault("done", path)?;
+            }
+            Op::Swap { path, slot, .. } => {
+                site.fault("swap", path)?;
+                swap(site, act, path, slot, touched)?;
+                site.fault("swapped", path)?;
+            }
+            Op::Meta { path, ino, old, new } => {
+                site.fault("meta", path)?;
+                let spot = site.spot(path)?;
+                let same = spot.entry.as_ref().is_some_and(|found| found.ino == *ino && (found.kind == Kind::Symlink || found.mode == old.mode));
+                if !same {
+                    return Err(Error::OriginMoved { paths: vec![path.clone()] });
+                }
+                set_meta(&spot, path, new)?;
+                site.fault("set", path)?;
+            }
+        }
+        let inos: Vec<u64> = self.acts[at].old.iter().map(|(_, old)| old.ino).collect();
+        self.touched.extend(inos);
+        Ok(())
+    }
+
+    /// Looks at everything that was displaced once more: a program that had it open may have written
+    /// to it after it was moved.
+    pub(crate) fn look_again(&self, site: &Site<'_>) -> Result<()> {
+        let mut moved = Vec::new();
+        let nothing = BTreeSet::new();
+        for act in self.acts.iter().filter(|act| !act.lifted) {
+            let (Op::Take { path, slot, .. } | Op::Swap { path, slot, .. }) = &act.op else { continue };
+            let held = site.need_slot(slot)?;
+            let closely = Closely { touched: &self.touched, moved: true };
+            moved.extend(differences(&held, &act.old, &nothing, closely)?.iter().map(|below| path.join_path(below)));
+        }
+        if moved.is_empty() { Ok(()) } else { Err(Error::OriginMoved { paths: moved }) }
+    }
+}
+
+/// Origin → staging directory, verified before and after.
+fn take(site: &Site<'_>, act: &Act, path: &TreePath, slot: &TreePath, touched: &BTreeSet<u64>) -> Result<()> {
+    let (here, held) = (site.spot(path)?, site.need_slot(slot)?);
+    check(&here, act, path, Closely { touched, moved: false })?;
+    publish::rename_noreplace(&here.dir, &here.name, &held.dir, &held.name).stepping("take away", path)?;
+    site.fault("taken, not verified", path)?;
+    let held = site.need_slot(slot)?;
+    if let Err(error) = check(&held, act, path, Closely { touched, moved: true }) {
+        // Somebody was faster: what we took is not what the plan saw, so it goes back at once.
+        publish::rename_noreplace(&held.dir, &held.name, &here.dir, &here.name).stepping("put back", path)?;
+        return Err(error);
+    }
+    Ok(())
+}
+
+fn swap(site: &Site<'_>, act: &Act, path: &TreePath, slot: &TreePath, touched: &BTreeSet<u64>) -> Result<()> {
+    let (here, held) = (site.spot(path)?, site.need_slot(slot)?);
+    check(&here, act, path, Closely { touched, moved: false })?;
+    site.fault("swap, checked", path)?;
+    publish::rename_exchange(&held.dir, &held.name, &here.dir, &here.name).stepping("exchange", path)?;
+    site.fault("swapped, not verified", path)?;
+    let displaced = site.need_slot(slot)?;
+    if let Err(error) = check(&displaced, act, path, Closely { touched, moved: true }) {
+        publish::rename_exchange(&held.dir, &held.name, &here.dir, &here.name).stepping("exchange back", path)?;
+        return Err(error);
+    }
+    Ok(())
+}
+
+fn check(spot: &super::site::Spot, act: &Act, path: &TreePath, closely: Closely<'_>) -> Result<()> {
+    let different = if act.lifted {
+        let same = act.old.first().zip(spot.entry.as_ref()).is_some_and(|((_, old), found)| is_same(found, old, closely));
+        if same { Vec::new() } else { vec![TreePath::root()] }
+    } else {
+        differences(spot, &act.old, &BTreeSet::new(), closely)?
+    };
+    if different.is_empty() {
+        return Ok(());
+    }
+    Err(Error::OriginMoved { paths: different.iter().map(|below| path.join_path(below)).collect() })
+}
+
+fn now(moved: &[(TreePath, TreePath)], path: &TreePath) -> TreePath {
+    moved.iter().find_map(|(from, to)| path.strip_prefix(from).map(|rest| to.join_path(&rest))).unwrap_or_else(|| path.clone())
+}
+
+fn gone(slot: &TreePath) -> Error {
+    let source = kernel::Error::new("openat2", slot.as_bytes(), Errno::NOENT);
+    Error::Step { step: "staging directory", path: slot.clone(), source }
+}
+
+/// Whether names can be exchanged here: tried on two files of our own.
+fn can_exchange(stage: std::os::fd::BorrowedFd<'_>) -> bool {
+    let try_it = || -> kernel::Result<()> {
+        let (_, a) = publish::temp_file(stage, 0o600)?;
+        let (_, b) = publish::temp_file(stage, 0o600)?;
+        let answer = publish::rename_exchange(stage, &a, stage, &b);
+        node::unlink_at(stage, &a)?;
+        node::unlink_at(stage, &b)?;
+        answer
+    };
+    try_it().is_ok()
+}
+
+impl Builder<'_, '_> {
+    /// The path that `path` has before anything moves.
+    fn before(&self, path: &TreePath) -> TreePath {
+        let found = self.moved.iter().find_map(|(from, to)| path.strip_prefix(to).map(|rest| from.join_path(&rest)));
+        found.unwrap_or_else(|| path.clone())
+    }
+
+    /// Notes the directory of `path`, and makes it writable where its owner may not write.
+    fn dir_of(&mut self, path: &TreePath, names_change: bool) -> Result<()> {
+        let at = path.parent().unwrap_or_default();
+        let before = self.before(&at);
+        let spot = self.site.spot(&before)?;
+        let Some(entry) = spot.entry.filter(Entry::is_dir) else {
+            return Err(Error::NotBeneath { path: path.clone() });
+        };
+        let mtime = entry.mtime;
+        self.dirs
+            .entry(before.clone())
+            .and_modify(|dir| dir.names_change |= names_change)
+            .or_insert(DirTime { path: before.clone(), ino: entry.ino, mtime, names_change });
+        if !self.is_root && entry.mode & 0o300 != 0o300 {
+            self.loosen(&at, &before, &entry);
+        }
+        Ok(())
+    }
+
+    /// A directory that gets another parent must be writable itself (rename(2), its `..` changes).
+    fn loosen_self(&mut self, at: &TreePath, old: &Entry, to: Option<&TreePath>) -> Result<()> {
+        if self.is_root || !old.is_dir() || old.mode & 0o300 == 0o300 {
+            return Ok(());
+        }
+        let before = if to.is_some() { at.clone() } else { self.before(at) };
+        self.loosen(at, &before, old);
+        Ok(())
+    }
+
+    fn loosen(&mut self, at: &TreePath, before: &TreePath, entry: &Entry) {
+        if !self.loosened.insert(before.clone()) {
+            return;
+        }
+        let meta = |mode| Meta { mode, xattrs: None };
+        let (tight, open) = (meta(entry.mode), meta(entry.mode | 0o700));
+        let op = Op::Meta { path: at.clone(), ino: entry.ino, old: tight.clone(), new: open.clone() };
+        self.acts.push(Act { op, old: Vec::new(), lifted: false });
+        if !self.going.contains(at) {
+            self.closing.insert(now(self.moved, before), (entry.ino, open, tight));
+        }
+    }
+
+    /// What stands at a slot, with what will have been moved into it by then.
+    fn staged(&self, units: &Units, slot: TreePath) -> Result<Vec<Seen>> {
+        let Some(stage) = self.site.stage else { return Err(gone(&slot)) };
+        if let Some(lift) = units.lifts.iter().find(|lift| lift.slot == slot) {
+            return Ok(vec![seen(TreePath::root(), &lift.old, false)]);
+        }
+        let mut list = survey(stage, &slot)?;
+        for lift in &units.lifts {
+            if let Some(below) = lift.slot.strip_prefix(&slot) {
+                list.push(seen(below, &lift.old, false));
+            }
+        }
+        Ok(list)
+    }
+
+    /// A new directory is put in place writable; its final mode comes at the end.
+    fn finish_mode(&mut self, units: &Units, slot: &TreePath, path: &TreePath, new: &[Seen]) {
+        let Some(object) = units.fresh.iter().find(|object| object.slot == *slot && object.entry.is_dir()) else { return };
+        let (open, tight) = (movable(object.entry.mode), object.entry.mode);
+        if let Some(root) = new.first().filter(|_| open != tight) {
+            let meta = |mode| Meta { mode, xattrs: None };
+            self.closing.insert(path.clone(), (root.ino, meta(open), meta(tight)));
+        }
+    }
+
+    fn meta(&mut self, units: &Units, path: &TreePath, old: &Entry, new: &Entry, lane: &dyn Source) -> Result<()> {
+        let lift = units.lifts.iter().find(|lift| lift.to == *path);
+        let before = lift.map_or_else(|| self.before(path), |lift| lift.from.clone());
+        let spot = self.site.spot(&before)?;
+        let present = carried_xattrs(&spot.dir, &spot.name, &before)?;
+        let wanted: Vec<_> =
+            lane.xattrs(path).reading("lane", path)?.into_iter().filter(|(name, _)| is_carried(name)).collect();
+        let differ = present != wanted;
+        let open = self.closing.get(path).map_or(old.mode, |(_, open, _)| open.mode);
+        let was = Meta { mode: open, xattrs: differ.then_some(present) };
+        let will = Meta { mode: new.mode, xattrs: differ.then_some(wanted) };
+        self.closing.insert(path.clone(), (old.ino, was, will));
+        Ok(())
+    }
+}

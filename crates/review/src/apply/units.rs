@@ -1,0 +1,162 @@
+//! From the steps of a plan to whole objects: a new directory with all that is new in it is one
+//! object, a removed directory with all that goes with it is one. Pure.
+//!
+//! Invariant: objects do not overlap: each path of the origin is touched by at most one of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tree::{Entry, TreePath};
+
+use crate::plan::Step;
+
+/// A new object at a place of its own in the staging directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fresh {
+    /// Where it is made: `n3`, or inside another new object, `n3/sub/file`.
+    pub(crate) slot: TreePath,
+    /// Its path in the lane.
+    pub(crate) path: TreePath,
+    pub(crate) entry: Entry,
+    /// What it replaces.
+    pub(crate) old: Option<Entry>,
+}
+
+/// Something of the origin that moves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lift {
+    pub(crate) from: TreePath,
+    pub(crate) to: TreePath,
+    pub(crate) slot: TreePath,
+    pub(crate) old: Entry,
+}
+
+/// One exchange with the origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) path: TreePath,
+    pub(crate) slot: TreePath,
+    /// What goes: itself first (relative path of the root), then what is below it.
+    pub(crate) old: Vec<(TreePath, Entry)>,
+    /// Something stands in `slot` to take its place.
+    pub(crate) puts: bool,
+}
+
+/// The steps of a plan, gathered.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Units {
+    pub(crate) lifts: Vec<Lift>,
+    /// Parents first.
+    pub(crate) fresh: Vec<Fresh>,
+    /// Objects to put in place, parents first, then removals.
+    pub(crate) units: Vec<Unit>,
+    pub(crate) metas: Vec<(TreePath, Entry, Entry)>,
+    /// Moved directories: from, to.
+    pub(crate) moved: Vec<(TreePath, TreePath)>,
+}
+
+enum Place {
+    Root,
+    Inside(TreePath),
+}
+
+impl Units {
+    /// Gathers the steps.
+    pub(crate) fn of(steps: &[Step]) -> Units {
+        let mut units = Units::default();
+        let mut made: BTreeSet<&TreePath> = BTreeSet::new();
+        let mut moved_to: BTreeSet<&TreePath> = BTreeSet::new();
+        for step in steps {
+            match step {
+                Step::Put { path, new, .. } if new.is_dir() => {
+                    made.insert(path);
+                }
+                Step::MoveDir { from, to, .. } => {
+                    moved_to.insert(to);
+                    units.moved.push((from.clone(), to.clone()));
+                }
+                _ => {}
+            }
+        }
+        // The outermost new directory that holds a path; what is inside a moved directory waits for it.
+        let place = |path: &TreePath| {
+            let mut place = Place::Root;
+            let mut above = path.parent();
+            while let Some(dir) = above {
+                if moved_to.contains(&dir) || !made.contains(&dir) {
+                    break;
+                }
+                place = Place::Inside(dir.clone());
+                above = dir.parent();
+            }
+            place
+        };
+        let mut going: BTreeMap<&TreePath, &Entry> = BTreeMap::new();
+        let mut coming: BTreeMap<&TreePath, &Step> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Put { path, old, .. } => {
+                    coming.insert(path, step);
+                    if let Some(old) = old {
+                        going.insert(path, old);
+                    }
+                }
+                Step::MoveDir { to, .. } | Step::Move { to, .. } => {
+                    coming.insert(to, step);
+                }
+                Step::Delete { path, old } => {
+                    going.insert(path, old);
+                }
+                Step::Meta { path, old, new } => units.metas.push((path.clone(), old.clone(), new.clone())),
+            }
+        }
+        let mut lists = gone(&going);
+        let mut slots: BTreeMap<TreePath, TreePath> = BTreeMap::new();
+        for (path, step) in coming {
+            let slot = match place(path) {
+                Place::Root => {
+                    let slot = TreePath::root().join(format!("n{}", slots.len()));
+                    slots.insert(path.clone(), slot.clone());
+                    let old = lists.remove(path).unwrap_or_default();
+                    units.units.push(Unit { path: path.clone(), slot: slot.clone(), old, puts: true });
+                    slot
+                }
+                Place::Inside(root) => {
+                    let below = path.strip_prefix(&root).unwrap_or_default();
+                    slots.get(&root).cloned().unwrap_or_default().join_path(&below)
+                }
+            };
+            match step {
+                Step::MoveDir { from, to, old } | Step::Move { from, to, old } => {
+                    units.lifts.push(Lift { from: from.clone(), to: to.clone(), slot, old: old.clone() });
+                }
+                Step::Put { old, new, .. } => {
+                    units.fresh.push(Fresh { slot, path: path.clone(), entry: new.clone(), old: old.clone() });
+                }
+                Step::Meta { .. } | Step::Delete { .. } => {}
+            }
+        }
+        for (count, (path, old)) in lists.into_iter().enumerate() {
+            let slot = TreePath::root().join(format!("o{count}"));
+            units.units.push(Unit { path, slot, old, puts: false });
+        }
+        units
+    }
+}
+
+/// What goes, by the topmost path that goes with it.
+fn gone(going: &BTreeMap<&TreePath, &Entry>) -> BTreeMap<TreePath, Vec<(TreePath, Entry)>> {
+    let mut lists: BTreeMap<TreePath, Vec<(TreePath, Entry)>> = BTreeMap::new();
+    let mut top: Option<&TreePath> = None;
+    for (path, old) in going {
+        let root = match top.filter(|top| path.starts_with(top)) {
+            Some(top) => top,
+            None => {
+                top = Some(path);
+                path
+            }
+        };
+        let below = path.strip_prefix(root).unwrap_or_default();
+        lists.entry(root.clone()).or_default().push((below, (*old).clone()));
+    }
+    lists
+}

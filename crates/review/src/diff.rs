@@ -1,0 +1,160 @@
+//! The line diff of two byte strings. It owns hunks and their ids; it reads no file and knows no git.
+//!
+//! Invariant: a line keeps its own ending (`\n`, `\r\n`, none), so the old text is exactly the
+//! context and removed lines with the untouched stretches between hunks, and the new text likewise.
+//! Bytes are never taken for text: invalid UTF-8, a byte-order mark and lone `\r` are bytes.
+
+use gix_imara_diff::{Algorithm, Diff, InternedInput, sources::byte_lines};
+
+use crate::sha1::{Sha1, hex};
+
+/// Unchanged lines around a change.
+pub const CONTEXT: u32 = 3;
+
+/// How far git looks for a NUL before it calls content text.
+const BINARY_WINDOW: usize = 8000;
+
+/// What a line of a hunk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineKind {
+    /// In both.
+    Context,
+    /// Only in the old content.
+    Removed,
+    /// Only in the new content.
+    Added,
+}
+
+/// A line of a hunk, with its own ending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// What it is.
+    pub kind: LineKind,
+    /// The line with its ending; without one where the content ends without one.
+    pub bytes: Vec<u8>,
+}
+
+impl Line {
+    /// True where the content ends with this line and has no newline there.
+    pub fn lacks_newline(&self) -> bool {
+        self.bytes.last() != Some(&b'\n')
+    }
+}
+
+/// Changed lines that stand together, with up to [`CONTEXT`] unchanged ones around them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunk {
+    /// Twelve hexadecimal digits from the file, the place in the old content and the changed lines.
+    /// The same change has the same id in every later diff against the same base.
+    pub id: String,
+    /// First line in the old content, from 1 (0 where `old_len` is 0 at the start).
+    pub old_start: u32,
+    /// Lines of the old content.
+    pub old_len: u32,
+    /// First line in the new content, from 1.
+    pub new_start: u32,
+    /// Lines of the new content.
+    pub new_len: u32,
+    /// The lines in order.
+    pub lines: Vec<Line>,
+}
+
+/// The difference of two contents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileDiff {
+    /// Either side is binary (a NUL in its first 8000 bytes): no hunks then.
+    pub binary: bool,
+    /// The hunks in order.
+    pub hunks: Vec<Hunk>,
+}
+
+impl FileDiff {
+    /// Lines added and removed.
+    pub fn counts(&self) -> (u64, u64) {
+        let mut counts = (0, 0);
+        for line in self.hunks.iter().flat_map(|hunk| &hunk.lines) {
+            match line.kind {
+                LineKind::Added => counts.0 += 1,
+                LineKind::Removed => counts.1 += 1,
+                LineKind::Context => {}
+            }
+        }
+        counts
+    }
+}
+
+/// True where git would call `content` binary.
+pub fn is_binary(content: &[u8]) -> bool {
+    content[..content.len().min(BINARY_WINDOW)].contains(&0)
+}
+
+/// The difference between two contents; `None` is a file that is not there.
+pub fn file_diff(old: Option<&[u8]>, new: Option<&[u8]>) -> FileDiff {
+    named_diff(b"", old, new)
+}
+
+/// As [`file_diff`], with hunk ids that also tell files apart: `name` is the file's path.
+pub fn named_diff(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> FileDiff {
+    let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+    if is_binary(old) || is_binary(new) {
+        return FileDiff { binary: true, hunks: Vec::new() };
+    }
+    if old == new {
+        return FileDiff::default();
+    }
+    let input = InternedInput::new(byte_lines(old), byte_lines(new));
+    let mut diff = Diff::compute(Algorithm::Histogram, &input);
+    diff.postprocess_lines(&input);
+    let before = |i: u32| input.interner[input.before[i as usize]];
+    let after = |i: u32| input.interner[input.after[i as usize]];
+    let (before_len, after_len) = (input.before.len() as u32, input.after.len() as u32);
+
+    let changes: Vec<gix_imara_diff::Hunk> = diff.hunks().collect();
+    // Two changes share a hunk where their contexts touch or overlap.
+    let groups = changes.chunk_by(|a, b| b.before.start - a.before.end <= 2 * CONTEXT);
+    let mut hunks = Vec::new();
+    for group in groups {
+        let (first, last) = (&group[0], &group[group.len() - 1]);
+        let lead = first.before.start.min(CONTEXT);
+        let tail = (before_len - last.before.end).min(CONTEXT);
+        let (old_from, old_to) = (first.before.start - lead, last.before.end + tail);
+        let (new_from, new_to) = (first.after.start - lead, last.after.end + tail);
+        debug_assert!(new_to <= after_len);
+        let mut lines = Vec::with_capacity((old_to - old_from + new_to - new_from) as usize);
+        let mut id = Sha1::new();
+        id.update(&(name.len() as u64).to_be_bytes());
+        id.update(name);
+        let mut at = old_from;
+        let mut push = |kind, bytes: &[u8]| lines.push(Line { kind, bytes: bytes.to_vec() });
+        for change in group {
+            (at..change.before.start).for_each(|i| push(LineKind::Context, before(i)));
+            // Place in the old content only: an edit further up in the lane must not rename hunks.
+            id.update(&change.before.start.to_be_bytes());
+            for i in change.before.clone() {
+                push(LineKind::Removed, before(i));
+                id.update(b"-");
+                id.update(before(i));
+            }
+            for i in change.after.clone() {
+                push(LineKind::Added, after(i));
+                id.update(b"+");
+                id.update(after(i));
+            }
+            at = change.before.end;
+        }
+        (at..old_to).for_each(|i| push(LineKind::Context, before(i)));
+        let start = |from: u32, to: u32| if from == to { from } else { from + 1 };
+        hunks.push(Hunk {
+            id: hex(&id.finish()[..6]),
+            old_start: start(old_from, old_to),
+            old_len: old_to - old_from,
+            new_start: start(new_from, new_to),
+            new_len: new_to - new_from,
+            lines,
+        });
+    }
+    FileDiff { binary: false, hunks }
+}
+
+#[cfg(test)]
+mod tests;

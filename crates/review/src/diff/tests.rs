@@ -1,0 +1,128 @@
+use std::time::Instant;
+
+use proptest::prelude::*;
+
+use super::{FileDiff, LineKind, file_diff, is_binary, named_diff};
+
+/// Rebuilds the new content from the old one and the hunks, and the old one back.
+fn replay(old: &[u8], diff: &FileDiff) -> (Vec<u8>, Vec<u8>) {
+    let lines: Vec<&[u8]> = old.split_inclusive(|b| *b == b'\n').collect();
+    let (mut new, mut back, mut at) = (Vec::new(), Vec::new(), 0usize);
+    for hunk in &diff.hunks {
+        let start = if hunk.old_len == 0 { hunk.old_start as usize } else { hunk.old_start as usize - 1 };
+        for line in &lines[at..start] {
+            new.extend_from_slice(line);
+            back.extend_from_slice(line);
+        }
+        for line in &hunk.lines {
+            if line.kind != LineKind::Removed {
+                new.extend_from_slice(&line.bytes);
+            }
+            if line.kind != LineKind::Added {
+                back.extend_from_slice(&line.bytes);
+            }
+        }
+        at = start + hunk.old_len as usize;
+    }
+    for line in &lines[at..] {
+        new.extend_from_slice(line);
+        back.extend_from_slice(line);
+    }
+    (new, back)
+}
+
+fn check(old: &[u8], new: &[u8]) -> FileDiff {
+    let diff = file_diff(Some(old), Some(new));
+    assert!(!diff.binary);
+    let (forward, back) = replay(old, &diff);
+    assert_eq!(forward.escape_ascii().to_string(), new.escape_ascii().to_string());
+    assert_eq!(back.escape_ascii().to_string(), old.escape_ascii().to_string());
+    diff
+}
+
+#[test]
+fn each_line_keeps_its_own_ending() {
+    let diff = check(b"a\r\nb\r\nc\n", b"a\r\nB\r\nc\n");
+    assert_eq!(diff.counts(), (1, 1));
+    let all: Vec<&[u8]> = diff.hunks[0].lines.iter().map(|l| l.bytes.as_slice()).collect();
+    assert_eq!(all, [b"a\r\n" as &[u8], b"b\r\n", b"B\r\n", b"c\n"]);
+}
+
+#[test]
+fn a_changed_ending_is_a_changed_line() {
+    assert_eq!(check(b"a\nb\n", b"a\r\nb\n").counts(), (1, 1));
+    assert_eq!(check(b"a\nb", b"a\nb\n").counts(), (1, 1));
+    assert!(check(b"a\nb\n", b"a\nb").hunks[0].lines.last().expect("a line").lacks_newline());
+}
+
+#[test]
+fn a_byte_order_mark_lone_cr_and_invalid_utf8_are_plain_bytes() {
+    assert_eq!(check(b"\xef\xbb\xbfx\r\n", b"x\r\n").counts(), (1, 1));
+    assert_eq!(check(b"a\rb\rc", b"a\rB\rc").counts(), (1, 1));
+    assert_eq!(check(b"\xff\xfe\n\x80\n", b"\xff\xfe\n\x81\n").counts(), (1, 1));
+}
+
+#[test]
+fn binary_is_a_nul_in_the_first_8000_bytes() {
+    let mut content = vec![b'x'; 9000];
+    content[8000] = 0;
+    assert!(!is_binary(&content));
+    content[7999] = 0;
+    assert!(is_binary(&content));
+    assert_eq!(file_diff(Some(b"a"), Some(b"a\0")), FileDiff { binary: true, hunks: vec![] });
+}
+
+#[test]
+fn a_file_that_is_not_there_has_no_lines() {
+    let diff = file_diff(None, Some(b"a\nb\n"));
+    let hunk = &diff.hunks[0];
+    assert_eq!((hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len), (0, 0, 1, 2));
+    let diff = file_diff(Some(b"a\n"), None);
+    let hunk = &diff.hunks[0];
+    assert_eq!((hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len), (1, 1, 0, 0));
+    assert!(file_diff(None, Some(b"")).hunks.is_empty());
+}
+
+#[test]
+fn a_hunk_id_outlives_an_edit_further_up_and_tells_files_apart() {
+    let lines = |edit: &[usize]| -> Vec<u8> {
+        (0..60).flat_map(|i| format!("{i}{}\n", if edit.contains(&i) { " edited\nmore" } else { "" }).into_bytes()).collect()
+    };
+    let old = lines(&[]);
+    let one = named_diff(b"f", Some(&old), Some(&lines(&[50])));
+    let two = named_diff(b"f", Some(&old), Some(&lines(&[10, 50])));
+    assert_eq!((one.hunks.len(), two.hunks.len()), (1, 2));
+    assert_eq!(one.hunks[0].id, two.hunks[1].id);
+    assert_ne!(one.hunks[0].id, named_diff(b"g", Some(&old), Some(&lines(&[50]))).hunks[0].id);
+}
+
+#[test]
+fn contexts_that_touch_share_a_hunk() {
+    let text = |edit: &[usize]| -> Vec<u8> {
+        (0..40).flat_map(|i| format!("{i}{}\n", if edit.contains(&i) { "x" } else { "" }).into_bytes()).collect()
+    };
+    assert_eq!(check(&text(&[]), &text(&[10, 17])).hunks.len(), 1);
+    assert_eq!(check(&text(&[]), &text(&[10, 18])).hunks.len(), 2);
+}
+
+#[test]
+fn a_hundred_thousand_lines_take_well_under_a_second() {
+    let old: Vec<u8> = (0..100_000).flat_map(|i| format!("line number {}\n", i % 9973).into_bytes()).collect();
+    let new: Vec<u8> = (0..100_000)
+        .flat_map(|i| if i % 100 == 0 { format!("edit {i}\n") } else { format!("line number {}\n", i % 9973) }.into_bytes())
+        .collect();
+    let start = Instant::now();
+    let diff = check(&old, &new);
+    assert_eq!(diff.counts(), (1000, 1000));
+    assert!(start.elapsed().as_millis() < 1500, "{:?}", start.elapsed());
+}
+
+proptest! {
+    #[test]
+    fn hunks_replay_to_the_new_content_and_back(
+        old in proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), Just(b'\n'), Just(b'\r'), Just(0xffu8)], 0..120),
+        new in proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), Just(b'\n'), Just(b'\r'), Just(0xffu8)], 0..120),
+    ) {
+        check(&old, &new);
+    }
+}

@@ -1,0 +1,520 @@
+//! [`KeepPlan`]: from a change set and a selection to the steps that bring the origin there. Pure:
+//! it reads both trees and touches nothing, so a dry run is the plan and nothing else.
+//!
+//! Invariant: a step never needs another step that is not in the plan. What was asked for and is not
+//! in it stands in `skipped`, with the reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tree::{ChangeSet, Entry, Kind, Source, TreePath};
+
+use crate::error::{Reading as _, Result};
+use crate::flat::{self, Pair};
+use crate::guard::{Guard, git_internal};
+use crate::select::Selection;
+
+/// A path of the origin that is no longer what the lane started from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drifted {
+    /// Where.
+    pub path: TreePath,
+    /// What happened to it, in a word or two.
+    pub what: String,
+}
+
+/// What is to be planned.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// What the lane changed.
+    pub set: &'a ChangeSet,
+    /// What was asked for.
+    pub selection: &'a Selection,
+    /// What has drifted; none of it is touched.
+    pub drift: &'a [Drifted],
+    /// Carry set-user-id and set-group-id bits of files.
+    pub set_id: bool,
+}
+
+/// One act on the origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// A directory moves with all that is in it.
+    MoveDir {
+        /// From.
+        from: TreePath,
+        /// To.
+        to: TreePath,
+        /// As it is in the origin.
+        old: Entry,
+    },
+    /// A file, link or pipe moves unchanged.
+    Move {
+        /// From.
+        from: TreePath,
+        /// To.
+        to: TreePath,
+        /// As it is in the origin.
+        old: Entry,
+    },
+    /// The lane's object is put in place.
+    Put {
+        /// Where.
+        path: TreePath,
+        /// What it replaces.
+        old: Option<Entry>,
+        /// What is put there, with the mode that it gets.
+        new: Entry,
+    },
+    /// Mode and attributes of what stands there are set.
+    Meta {
+        /// Where.
+        path: TreePath,
+        /// As it is in the origin (for a moved entry: where it came from).
+        old: Entry,
+        /// With the mode that it gets.
+        new: Entry,
+    },
+    /// What stands there is removed.
+    Delete {
+        /// Where.
+        path: TreePath,
+        /// As it is in the origin.
+        old: Entry,
+    },
+}
+
+impl Step {
+    /// The path that the step speaks of.
+    pub fn path(&self) -> &TreePath {
+        match self {
+            Step::MoveDir { to, .. } | Step::Move { to, .. } => to,
+            Step::Put { path, .. } | Step::Meta { path, .. } | Step::Delete { path, .. } => path,
+        }
+    }
+}
+
+/// Why something that was asked for is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// It runs by itself later and its path was not named: the reason.
+    Guarded(String),
+    /// It belongs to a git repository's own files.
+    GitInternal,
+    /// The origin changed meanwhile: what happened there.
+    Drifted(String),
+    /// A socket or a device cannot be kept.
+    Unsupported(Kind),
+    /// It could not be read: the reason.
+    Gap(String),
+    /// The directory that would hold it is left out.
+    NeedsParent(TreePath),
+    /// A directory that would go away still holds something that stays.
+    Holds(TreePath),
+    /// Only a set-id bit changed, and those were not asked for.
+    SetId,
+    /// A new directory of which everything inside is left out.
+    NothingInside,
+}
+
+/// Something that was asked for and is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// What.
+    pub path: TreePath,
+    /// Why.
+    pub why: Why,
+}
+
+/// What `keep` will do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeepPlan {
+    /// In order: moves, objects (parents first), modes, deletions (children first).
+    pub steps: Vec<Step>,
+    /// What was asked for and is left out, sorted by path.
+    pub skipped: Vec<Skipped>,
+    /// Asked paths under which the lane changed nothing.
+    pub unmatched: Vec<TreePath>,
+    /// Files that are kept without their set-id bits.
+    pub set_id_dropped: Vec<TreePath>,
+    /// Bytes to be written beside the origin (nothing is needed where the file system reflinks).
+    pub bytes_needed: u64,
+    /// New inodes.
+    pub inodes_needed: u64,
+}
+
+impl KeepPlan {
+    /// True where everything that was asked for, and can be kept at all, is in the plan.
+    pub fn is_complete(&self) -> bool {
+        self.unmatched.is_empty() && self.skipped.iter().all(|skipped| skipped.why == Why::GitInternal)
+    }
+}
+
+struct Item {
+    pair: Pair,
+    /// A directory that moves whole.
+    whole: bool,
+    asked: bool,
+    chosen: bool,
+    /// Must not be done, whatever needs it.
+    blocked: Option<Why>,
+    /// Not done for the asking, but may be done for what is inside (a plain new directory).
+    soft: bool,
+}
+
+impl Item {
+    fn old(&self) -> Option<&(TreePath, Entry)> {
+        self.pair.old.as_ref()
+    }
+
+    fn new(&self) -> Option<&(TreePath, Entry)> {
+        self.pair.new.as_ref()
+    }
+
+    /// The directory that is no longer one (or not there) afterwards.
+    fn removes_dir(&self) -> Option<&TreePath> {
+        let (path, old) = self.old()?;
+        let stays = self.whole || self.new().is_some_and(|(to, new)| to == path && new.is_dir());
+        (old.is_dir() && !stays).then_some(path)
+    }
+
+    /// The directory that was not one before.
+    fn makes_dir(&self) -> Option<&TreePath> {
+        let (path, new) = self.new()?;
+        let was = self.old().is_some_and(|(from, old)| from == path && old.is_dir());
+        (new.is_dir() && !was).then_some(path)
+    }
+}
+
+/// Makes the plan.
+pub fn plan(wish: &Wish<'_>, base: &dyn Source, lane: &dyn Source) -> Result<KeepPlan> {
+    let guard = Guard::new(base)?;
+    let whole = whole_moves(wish, &guard, base, lane)?;
+    let mut items = items(wish, &whole, base, lane)?;
+    judge(wish, &guard, &mut items, base, lane)?;
+    settle(&mut items);
+    drop_empty_dirs(&mut items);
+    write_down(wish, items, base, lane)
+}
+
+/// The renamed directories (by their new path) that can be moved as they are.
+fn whole_moves(wish: &Wish<'_>, guard: &Guard, base: &dyn Source, lane: &dyn Source) -> Result<BTreeSet<TreePath>> {
+    let all: Vec<(&TreePath, &TreePath)> = flat::dir_renames(wish.set).collect();
+    let overlap = |a: &TreePath, b: &TreePath| a.starts_with(b) || b.starts_with(a);
+    let mut whole = BTreeSet::new();
+    for (at, (from, to)) in all.iter().enumerate() {
+        let alone = !overlap(from, to)
+            && all.iter().enumerate().all(|(other, (f, t))| {
+                other == at || !(overlap(from, f) || overlap(from, t) || overlap(to, f) || overlap(to, t))
+            });
+        let touched = |path: &TreePath| path.starts_with(from) || path.starts_with(to);
+        let still = !wish.drift.iter().any(|drifted| touched(&drifted.path))
+            && !wish.set.gaps.iter().any(|(path, _)| touched(path));
+        let asked = wish.selection.covers(from) || wish.selection.covers(to);
+        if !(alone && still && asked) || git_internal(from) || git_internal(to) {
+            continue;
+        }
+        if lane.entry(from).reading("lane", from)?.is_some() || base.entry(to).reading("base", to)?.is_some() {
+            continue;
+        }
+        let mut guarded = guard.path(from).is_some();
+        flat::walk(lane, "lane", to, &mut |path, _| guarded |= guard.path(path).is_some())?;
+        if !guarded {
+            whole.insert((*to).clone());
+        }
+    }
+    Ok(whole)
+}
+
+fn items(wish: &Wish<'_>, whole: &BTreeSet<TreePath>, base: &dyn Source, lane: &dyn Source) -> Result<Vec<Item>> {
+    let asked = |path: &Option<(TreePath, Entry)>| path.as_ref().is_some_and(|side| wish.selection.covers(&side.0));
+    let item = |pair: Pair, whole| Item {
+        asked: asked(&pair.old) || asked(&pair.new),
+        pair,
+        whole,
+        chosen: false,
+        blocked: None,
+        soft: false,
+    };
+    let mut items = Vec::new();
+    for change in wish.set.changes.iter().filter(|change| whole.contains(&change.path)) {
+        let side = |path: &TreePath, entry: &Option<Entry>| entry.clone().map(|entry| (path.clone(), entry));
+        let old = side(change.old_path(), &change.old);
+        let new = side(&change.path, &change.new);
+        items.push(item(Pair { old, new, content_differs: false }, true));
+    }
+    for pair in flat::flatten(wish.set, base, lane, whole)? {
+        let inside = |path: &TreePath| whole.iter().any(|to| path.starts_with(to));
+        let is_dir = pair.old.as_ref().is_some_and(|side| side.1.is_dir());
+        let from_moved = pair.is_rename() && pair.old.as_ref().is_some_and(|side| inside(&side.0));
+        if pair.is_rename() && (is_dir || from_moved) {
+            // A directory that cannot move whole is made and removed; what left a directory that
+            // does move is copied, since the order of moves would matter otherwise.
+            let both = asked(&pair.old) || asked(&pair.new);
+            for pair in [
+                Pair { old: None, new: pair.new, content_differs: true },
+                Pair { old: pair.old, new: None, content_differs: true },
+            ] {
+                items.push(Item { asked: both, ..item(pair, false) });
+            }
+        } else {
+            items.push(item(pair, false));
+        }
+    }
+    Ok(items)
+}
+
+fn judge(wish: &Wish<'_>, guard: &Guard, items: &mut [Item], base: &dyn Source, lane: &dyn Source) -> Result<()> {
+    let drift: BTreeMap<&TreePath, &str> = wish.drift.iter().map(|d| (&d.path, d.what.as_str())).collect();
+    let gaps: BTreeMap<&TreePath, &str> = wish.set.gaps.iter().map(|(path, why)| (path, why.as_str())).collect();
+    for item in items {
+        let paths = || [item.pair.old.as_ref(), item.pair.new.as_ref()].into_iter().flatten().map(|side| &side.0);
+        let kind = item.new().map(|side| side.1.kind);
+        let blocked = if paths().any(git_internal) {
+            Some(Why::GitInternal)
+        } else if let Some(kind) = kind.filter(|k| matches!(k, Kind::Socket | Kind::CharDevice | Kind::BlockDevice)) {
+            Some(Why::Unsupported(kind))
+        } else if let Some(what) = paths().find_map(|path| drift.get(path)) {
+            Some(Why::Drifted((*what).to_owned()))
+        } else if let Some(why) = paths().find_map(|path| gaps.get(path)) {
+            Some(Why::Gap((*why).to_owned()))
+        } else if item.whole {
+            None
+        } else {
+            let reason = guard.check_pair(&item.pair, lane, base)?;
+            let named = |reason: &crate::guard::Reason| paths().any(|path| wish.selection.names(path, reason));
+            let reason = reason.filter(|reason| !named(reason));
+            // A guarded directory is harmless by itself: it may be made for a file that was named.
+            item.soft = reason.is_some() && item.pair.old.is_none() && kind == Some(Kind::Dir);
+            reason.map(|reason| Why::Guarded(reason.text))
+        };
+        let set_id_only = blocked.is_none() && !wish.set_id && only_set_id(&item.pair);
+        item.blocked = if set_id_only { Some(Why::SetId) } else { blocked };
+        item.chosen = item.asked && item.blocked.is_none();
+    }
+    Ok(())
+}
+
+fn only_set_id(pair: &Pair) -> bool {
+    let (Some((from, old)), Some((to, new))) = (&pair.old, &pair.new) else { return false };
+    from == to && !pair.content_differs && new.is_file() && old.mode != new.mode && granted(Some(old), new) == old.mode
+}
+
+/// The mode that a new object gets without set-id being asked for.
+fn granted(old: Option<&Entry>, new: &Entry) -> u32 {
+    if new.is_dir() {
+        return new.mode;
+    }
+    new.mode & !0o6000 | old.map_or(0, |old| old.mode & new.mode & 0o6000)
+}
+
+/// Pulls in what chosen items need and drops those that cannot have it, until nothing changes.
+fn settle(items: &mut [Item]) {
+    let index = |side: fn(&Item) -> Option<&(TreePath, Entry)>, items: &[Item]| -> BTreeMap<TreePath, usize> {
+        items.iter().enumerate().filter_map(|(at, item)| side(item).map(|(path, _)| (path.clone(), at))).collect()
+    };
+    let (by_old, by_new) = (index(Item::old, items), index(Item::new, items));
+    let moved: Vec<(TreePath, usize)> =
+        items.iter().enumerate().filter(|(_, i)| i.whole).filter_map(|(at, i)| Some((i.new()?.0.clone(), at))).collect();
+    let removing: Vec<(TreePath, usize)> =
+        items.iter().enumerate().filter_map(|(at, item)| Some((item.removes_dir()?.clone(), at))).collect();
+    loop {
+        let mut changed = false;
+        for at in 0..items.len() {
+            if !items[at].chosen {
+                continue;
+            }
+            match needs(items, at, &by_old, &by_new, &moved, &removing) {
+                Need::Nothing => {}
+                Need::Also(other) => {
+                    items[other].chosen = true;
+                    items[other].soft = false;
+                    changed = true;
+                }
+                Need::Impossible(why) => {
+                    items[at].chosen = false;
+                    items[at].asked = true;
+                    items[at].blocked = Some(why);
+                    changed = true;
+                }
+            }
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+enum Need {
+    Nothing,
+    Also(usize),
+    Impossible(Why),
+}
+
+fn needs(
+    items: &[Item],
+    at: usize,
+    by_old: &BTreeMap<TreePath, usize>,
+    by_new: &BTreeMap<TreePath, usize>,
+    moved: &[(TreePath, usize)],
+    removing: &[(TreePath, usize)],
+) -> Need {
+    let item = &items[at];
+    // CASE(new entry, its directory is new too): the directory comes first.
+    if let Some((path, _)) = item.new() {
+        let mut above = path.parent();
+        while let Some(dir) = above {
+            if let Some(&other) = by_new.get(&dir).filter(|other| items[**other].makes_dir().is_some()) {
+                if !items[other].chosen {
+                    let may = items[other].blocked.is_none() || items[other].soft;
+                    return if may { Need::Also(other) } else { Need::Impossible(Why::NeedsParent(dir)) };
+                }
+            }
+            above = dir.parent();
+        }
+    }
+    // CASE(entry inside a moved directory, the move is left out): nothing of it is at that place.
+    if let Some((path, _)) = item.old() {
+        if let Some((dir, _)) = moved.iter().find(|(dir, other)| *other != at && path.starts_with(dir) && !items[*other].chosen) {
+            return Need::Impossible(Why::NeedsParent(dir.clone()));
+        }
+        // CASE(entry of a directory that becomes something else, which is left out): it stays whole.
+        let held = removing.iter().find(|(dir, other)| {
+            *other != at && path != dir && path.starts_with(dir) && items[*other].new().is_some() && !items[*other].chosen
+        });
+        if let Some((dir, other)) = held {
+            if items[*other].asked || items[*other].blocked.is_some() {
+                return Need::Impossible(Why::NeedsParent(dir.clone()));
+            }
+        }
+    }
+    // CASE(directory goes, an entry in it stays): the directory stays.
+    if let Some(dir) = item.removes_dir() {
+        let mut below = by_old.range(dir.clone()..).take_while(|(path, _)| path.starts_with(dir));
+        if let Some((path, other)) = below.find(|(path, other)| *path != dir && !items[**other].chosen) {
+            let retype = item.new().is_some();
+            if retype && items[*other].blocked.is_none() {
+                // What the directory becomes was asked for: its old content goes with it.
+                return Need::Also(*other);
+            }
+            return Need::Impossible(Why::Holds(path.clone()));
+        }
+    }
+    Need::Nothing
+}
+
+/// A new directory that was made only for things that are left out is left out as well.
+fn drop_empty_dirs(items: &mut [Item]) {
+    let mut order: Vec<usize> = (0..items.len()).filter(|at| items[*at].chosen && items[*at].makes_dir().is_some()).collect();
+    order.sort_by(|a, b| items[*b].pair.path().cmp(items[*a].pair.path()));
+    for at in order {
+        let Some(dir) = items[at].makes_dir().cloned() else { continue };
+        let mut inside = items.iter().filter(|item| item.new().is_some_and(|side| side.0 != dir && side.0.starts_with(&dir)));
+        let (mut any, mut kept) = (false, false);
+        for item in &mut inside {
+            any = true;
+            kept |= item.chosen;
+        }
+        if any && !kept && items[at].old().is_none() {
+            items[at].chosen = false;
+            items[at].blocked = Some(Why::NothingInside);
+        }
+    }
+}
+
+fn write_down(wish: &Wish<'_>, items: Vec<Item>, base: &dyn Source, lane: &dyn Source) -> Result<KeepPlan> {
+    let mut plan = KeepPlan {
+        unmatched: wish.selection.unmatched(|asked| {
+            let under = |side: Option<&(TreePath, Entry)>| side.is_some_and(|side| side.0.starts_with(asked));
+            items.iter().any(|item| under(item.old()) || under(item.new()))
+                || wish.set.gaps.iter().any(|(path, _)| path.starts_with(asked))
+        }),
+        ..KeepPlan::default()
+    };
+    for (path, why) in wish.set.gaps.iter().filter(|(path, _)| wish.selection.covers(path)) {
+        plan.skipped.push(Skipped { path: path.clone(), why: Why::Gap(why.clone()) });
+    }
+    let (mut moves, mut puts, mut metas, mut deletes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for item in items {
+        if !item.chosen {
+            if let Some(why) = item.blocked.filter(|why| item.asked && !matches!(why, Why::Gap(_))) {
+                plan.skipped.push(Skipped { path: item.pair.path().clone(), why });
+            }
+            continue;
+        }
+        let mut pair = item.pair;
+        if let Some((path, new)) = &mut pair.new
+            && !wish.set_id
+        {
+            let kept = pair.old.as_ref().filter(|_| !pair.content_differs).map(|side| &side.1);
+            let mode = granted(kept, new);
+            if mode != new.mode {
+                plan.set_id_dropped.push(path.clone());
+                new.mode = mode;
+            }
+        }
+        match (pair.old, pair.new) {
+            (Some((from, old)), Some((to, new))) if item.whole => {
+                let meta = old.mode != new.mode || xattrs_differ(base, &from, lane, &to)?;
+                moves.push(Step::MoveDir { from, to: to.clone(), old: old.clone() });
+                if meta {
+                    metas.push(Step::Meta { path: to, old, new });
+                }
+            }
+            (Some((from, old)), Some((to, new))) if from != to => {
+                if pair.content_differs {
+                    puts.push(Step::Put { path: to, old: None, new });
+                    deletes.push(Step::Delete { path: from, old });
+                } else {
+                    let meta = old.mode != new.mode || xattrs_differ(base, &from, lane, &to)?;
+                    moves.push(Step::Move { from, to: to.clone(), old: old.clone() });
+                    if meta && new.kind != Kind::Symlink {
+                        metas.push(Step::Meta { path: to, old, new });
+                    }
+                }
+            }
+            (Some((path, old)), Some((_, new))) => {
+                let same_kind = old.kind == new.kind;
+                if same_kind && (old.is_dir() || !pair.content_differs) {
+                    metas.push(Step::Meta { path, old, new });
+                } else {
+                    puts.push(Step::Put { path, old: Some(old), new });
+                }
+            }
+            (None, Some((path, new))) => puts.push(Step::Put { path, old: None, new }),
+            (Some((path, old)), None) => deletes.push(Step::Delete { path, old }),
+            (None, None) => {}
+        }
+    }
+    for step in &puts {
+        if let Step::Put { new, .. } = step {
+            plan.inodes_needed += 1;
+            plan.bytes_needed = plan.bytes_needed.saturating_add(room(new));
+        }
+    }
+    for steps in [&mut moves, &mut puts, &mut metas, &mut deletes] {
+        steps.sort_by(|a, b| a.path().cmp(b.path()));
+    }
+    deletes.reverse();
+    plan.steps = [moves, puts, metas, deletes].concat();
+    plan.skipped.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(plan)
+}
+
+/// Bytes that an object takes on disk: whole blocks, fewer for a file with holes.
+fn room(entry: &Entry) -> u64 {
+    match entry.kind {
+        Kind::File => {
+            let full = entry.size.div_ceil(4096).saturating_mul(4096);
+            if entry.allocated > 0 { entry.allocated.min(full) } else { full }
+        }
+        Kind::Dir => 4096,
+        _ => 0,
+    }
+}
+
+fn xattrs_differ(base: &dyn Source, from: &TreePath, lane: &dyn Source, to: &TreePath) -> Result<bool> {
+    Ok(base.xattrs(from).reading("base", from)? != lane.xattrs(to).reading("lane", to)?)
+}
+
+#[cfg(test)]
+mod tests;
