@@ -56,14 +56,20 @@ pub fn remove(fd: impl AsFd, name: &[u8]) -> Result<bool> {
     }
 }
 
-/// Names of the attributes of `file` in `dir`, sorted.
+/// Names of the attributes of `file` in `dir` (the empty name: of `dir` itself), sorted.
 pub fn list_at(dir: impl AsFd, file: &[u8]) -> Result<Vec<Vec<u8>>> {
+    if file.is_empty() {
+        return list(dir);
+    }
     let path = path_of(dir.as_fd(), file);
     split(grow(|buffer| rustix::fs::llistxattr(path.as_slice(), buffer))).asked("llistxattr", file)
 }
 
-/// The value of attribute `name` of `file` in `dir`.
+/// The value of attribute `name` of `file` in `dir` (the empty name: of `dir` itself).
 pub fn get_at(dir: impl AsFd, file: &[u8], name: &[u8]) -> Result<Option<Vec<u8>>> {
+    if file.is_empty() {
+        return get(dir, name);
+    }
     let path = path_of(dir.as_fd(), file);
     absent_is_none(grow(|buffer| rustix::fs::lgetxattr(path.as_slice(), name, buffer))).asked("lgetxattr", file)
 }
@@ -87,7 +93,7 @@ pub fn remove_at(dir: impl AsFd, file: &[u8], name: &[u8]) -> Result<bool> {
 fn path_of(dir: BorrowedFd<'_>, file: &[u8]) -> Vec<u8> {
     let mut path = proc_path(dir);
     path.push(b'/');
-    path.extend_from_slice(if file.is_empty() { b"." } else { file });
+    path.extend_from_slice(file);
     path
 }
 

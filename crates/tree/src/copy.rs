@@ -1,10 +1,23 @@
-//! Copying a tree.
+//! Copying a tree: the engine of the copy strategy.
+//!
+//! Invariant: what is in the copy is equal to the source in type, content, holes, mode, mtime to the nanosecond,
+//! the user's attributes and hard link groups; what could not be copied is listed. Errors of the source are gaps,
+//! errors of the target end the copy. FIFOs are made, never opened; sockets and devices are listed.
 
-use std::os::fd::BorrowedFd;
+use std::collections::HashMap;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use kernel::Result;
+use kernel::bytes::{How, Mover};
+use kernel::meta::RawStat;
+use kernel::{Errno, Error, Result, dir, meta, node, open, xattr};
+use rustix::fs::{FileType, Mode, OFlags};
 
+use crate::compare::not_portable;
+use crate::descent::{Descent, open_child};
+use crate::dir::entry_of;
+use crate::layer;
 use crate::path::TreePath;
+use crate::walk::OTHER_MOUNT;
 
 /// What to copy and what not.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +50,7 @@ pub struct Copied {
     pub bytes: u64,
     /// Bytes newly allocated: the source's allocation of every file that was not reflinked.
     pub allocated: u64,
-    /// Files by how their content was moved.
+    /// Files whose blocks are shared with the source.
     pub reflinked: u64,
     /// Files that the kernel copied.
     pub ranged: u64,
@@ -50,10 +63,313 @@ pub struct Copied {
 /// Copies everything in `from` into the empty directory `to`, which also takes `from`'s mode and times.
 /// What cannot be read is listed in the answer; what cannot be written is an error.
 pub fn copy_tree(
-    _from: BorrowedFd<'_>,
-    _to: BorrowedFd<'_>,
-    _options: &CopyOptions,
-    _progress: &mut dyn FnMut(Progress),
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    options: &CopyOptions,
+    progress: &mut dyn FnMut(Progress),
 ) -> Result<Copied> {
-    todo!()
+    let mut copier = Copier {
+        to,
+        options,
+        progress,
+        mover: Mover::new(),
+        copied: Copied::default(),
+        links: HashMap::new(),
+        ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+        umask: umask(to),
+        told: Progress::default(),
+    };
+    copier.run(from)?;
+    copier.tell(true);
+    Ok(copier.copied)
+}
+
+/// Entries and bytes between two words of progress.
+const TELL_ENTRIES: u64 = 256;
+const TELL_BYTES: u64 = 32 << 20;
+
+struct Copier<'a> {
+    to: BorrowedFd<'a>,
+    options: &'a CopyOptions,
+    progress: &'a mut dyn FnMut(Progress),
+    mover: Mover,
+    copied: Copied,
+    /// First name of each hard link group.
+    links: HashMap<(u64, u64), TreePath>,
+    ids: (u32, u32),
+    umask: u32,
+    told: Progress,
+}
+
+/// A directory on the way: the names still to be copied, the next one last.
+struct Level {
+    path: TreePath,
+    rest: Vec<dir::DirName>,
+    stat: RawStat,
+}
+
+fn read_level(fd: BorrowedFd<'_>, path: TreePath) -> Result<Level> {
+    let stat = meta::stat_fd(fd)?;
+    let mut rest = dir::unread_entries(fd)?;
+    rest.reverse();
+    Ok(Level { path, rest, stat })
+}
+
+/// The two directories that a name is copied between.
+#[derive(Clone, Copy)]
+struct Between<'a> {
+    from: BorrowedFd<'a>,
+    to: BorrowedFd<'a>,
+}
+
+/// An error of the source leaves a gap, one of the target ends the copy.
+enum Failed {
+    Source(Error),
+    Target(Error),
+}
+
+fn source<T>(answer: Result<T>) -> std::result::Result<T, Failed> {
+    answer.map_err(Failed::Source)
+}
+
+fn target<T>(answer: Result<T>) -> std::result::Result<T, Failed> {
+    answer.map_err(Failed::Target)
+}
+
+impl Copier<'_> {
+    fn run(&mut self, from: BorrowedFd<'_>) -> Result<()> {
+        let mut from = Descent::new(open::dir_beneath(from, b"")?);
+        let mut to = Descent::new(open::dir_beneath(self.to, b"")?);
+        let mut levels = vec![read_level(from.here()?, TreePath::root())?];
+        while let Some(level) = levels.last_mut() {
+            let Some(name) = level.rest.pop() else {
+                let stat = level.stat;
+                levels.pop();
+                if let (Some(old), Some(new)) = (from.leave()?, to.leave()?) {
+                    self.dress(old.as_fd(), new.as_fd(), &stat, true)?;
+                }
+                continue;
+            };
+            let path = level.path.join(&name.name);
+            if self.options.skip.contains(&path) {
+                continue;
+            }
+            let between = Between { from: from.here()?, to: to.here()? };
+            match self.one(between, &name, &path) {
+                Ok(Some((old, new, level))) => {
+                    from.enter(old)?;
+                    to.enter(new)?;
+                    levels.push(level);
+                }
+                Ok(None) => {}
+                Err(Failed::Source(error)) if error.errno == Errno::NOENT => {}
+                Err(Failed::Source(error)) if error.errno == Errno::XDEV => self.skip(path, OTHER_MOUNT),
+                Err(Failed::Source(error)) => self.skip(path, &error.to_string()),
+                Err(Failed::Target(error)) => return Err(error),
+            }
+            self.tell(false);
+        }
+        Ok(())
+    }
+
+    /// Copies one name; a directory is made and handed back to be filled.
+    fn one(
+        &mut self,
+        at: Between<'_>,
+        name: &dir::DirName,
+        path: &TreePath,
+    ) -> std::result::Result<Option<(OwnedFd, OwnedFd, Level)>, Failed> {
+        let name_bytes = name.name.as_slice();
+        let kind = match name.kind {
+            Some(kind @ (FileType::RegularFile | FileType::Directory)) => kind,
+            _ => source(meta::stat_at(at.from, name_bytes))?.file_type(),
+        };
+        match kind {
+            FileType::Directory => {
+                let old = source(open_child(at.from, name_bytes, self.options.cross_mounts))?;
+                let level = source(read_level(old.as_fd(), path.clone()))?;
+                target(node::mkdir_at(at.to, name_bytes, 0o700))?;
+                let new = target(open::dir_beneath(at.to, name_bytes))?;
+                self.copied.dirs += 1;
+                return Ok(Some((old, new, level)));
+            }
+            FileType::RegularFile => self.file(at, name_bytes, path)?,
+            FileType::Symlink | FileType::Fifo => self.node(at, name_bytes, path)?,
+            _ => {
+                let stat = source(meta::stat_at(at.from, name_bytes))?;
+                self.skip(path.clone(), not_portable(entry_of(&stat).kind));
+            }
+        }
+        Ok(None)
+    }
+
+    fn file(&mut self, at: Between<'_>, name: &[u8], path: &TreePath) -> std::result::Result<(), Failed> {
+        let old = source(open_quietly(at.from, name))?;
+        let stat = source(meta::stat_fd(&old))?;
+        if stat.file_type() != FileType::RegularFile {
+            // The name was swapped since the directory was read; what was opened is not read.
+            self.skip(path.clone(), "changed its type while it was copied");
+            return Ok(());
+        }
+        if self.linked(at, name, &stat)? {
+            return Ok(());
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(stat.permissions() & 0o777);
+        let new = rustix::fs::openat(at.to, name, flags, mode)
+            .map_err(|errno| Failed::Target(Error::new("openat", path.as_bytes(), errno)))?;
+        let sparse = stat.blocks * 512 < stat.size;
+        let (how, moved) = match self.mover.move_content(old.as_fd(), new.as_fd(), stat.size, sparse) {
+            Ok(answer) => answer,
+            Err(error) => {
+                // Half a file is worse than none, whatever comes of the error.
+                target(node::unlink_at(at.to, name))?;
+                let of_source = matches!(error.call, "pread" | "lseek");
+                let error = Error::new(error.call, path.as_bytes(), error.errno);
+                return Err(if of_source { Failed::Source(error) } else { Failed::Target(error) });
+            }
+        };
+        match how {
+            How::Reflink => self.copied.reflinked += 1,
+            How::CopyRange => self.copied.ranged += 1,
+            How::ReadWrite => self.copied.read_written += 1,
+        }
+        if how != How::Reflink {
+            self.copied.allocated += stat.blocks * 512;
+        }
+        self.copied.files += 1;
+        self.copied.bytes += moved;
+        target(self.dress(old.as_fd(), new.as_fd(), &stat, false))?;
+        self.first_of_group(&stat, path);
+        Ok(())
+    }
+
+    fn node(&mut self, at: Between<'_>, name: &[u8], path: &TreePath) -> std::result::Result<(), Failed> {
+        let stat = source(meta::stat_at(at.from, name))?;
+        if self.linked(at, name, &stat)? {
+            return Ok(());
+        }
+        if stat.file_type() == FileType::Symlink {
+            let says = source(meta::read_link_at(at.from, name))?;
+            target(node::symlink_at(&says, at.to, name))?;
+        } else {
+            target(node::mkfifo_at(at.to, name, stat.permissions() & 0o777))?;
+        }
+        let owner = self.keep_owner(&stat, |uid, gid| meta::set_owner_at(at.to, name, uid, gid));
+        target(owner)?;
+        if stat.file_type() == FileType::Fifo && self.wants_mode(&stat) {
+            target(meta::set_mode_at(at.to, name, stat.permissions()))?;
+        }
+        target(meta::set_times_at(at.to, name, stat.mtime))?;
+        self.copied.others += 1;
+        self.first_of_group(&stat, path);
+        Ok(())
+    }
+
+    /// A further name of a file that was copied already.
+    fn linked(&mut self, at: Between<'_>, name: &[u8], stat: &RawStat) -> std::result::Result<bool, Failed> {
+        if stat.nlink < 2 {
+            return Ok(false);
+        }
+        let Some(first) = self.links.get(&stat.identity()) else { return Ok(false) };
+        let made = open::parent_beneath(self.to, first.as_bytes())
+            .and_then(|(dir, first)| node::link_at(&dir, &first, at.to, name));
+        match made {
+            Ok(()) => {
+                self.copied.others += 1;
+                Ok(true)
+            }
+            // A target that cannot link further, or not here, gets a copy of its own.
+            Err(error) if matches!(error.errno, Errno::MLINK | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => Ok(false),
+            Err(error) => Err(Failed::Target(error)),
+        }
+    }
+
+    fn first_of_group(&mut self, stat: &RawStat, path: &TreePath) {
+        if stat.nlink > 1 {
+            self.links.entry(stat.identity()).or_insert_with(|| path.clone());
+        }
+    }
+
+    /// Owner, attributes, mode and times of a finished file or directory, in the order in which none undoes another.
+    fn dress(&self, old: BorrowedFd<'_>, new: BorrowedFd<'_>, stat: &RawStat, dir: bool) -> Result<()> {
+        self.keep_owner(stat, |uid, gid| meta::set_owner_fd(new, uid, gid))?;
+        if dir || self.wants_mode(stat) {
+            meta::set_mode_fd(new, stat.permissions())?;
+        }
+        copy_xattrs(old, new)?;
+        meta::set_times_fd(new, stat.mtime)
+    }
+
+    fn wants_mode(&self, stat: &RawStat) -> bool {
+        let bits = stat.permissions();
+        // Changing the owner clears set-id bits; those are always set again.
+        bits & 0o7000 != 0 || bits & self.umask != 0
+    }
+
+    fn keep_owner(&self, stat: &RawStat, set: impl Fn(u32, u32) -> Result<()>) -> Result<()> {
+        if (stat.uid, stat.gid) == self.ids {
+            return Ok(());
+        }
+        // An ordinary user can give a file to one of his groups and to nobody else.
+        let uid = if self.ids.0 == 0 { stat.uid } else { self.ids.0 };
+        match set(uid, stat.gid) {
+            Err(error) if matches!(error.errno, Errno::PERM | Errno::INVAL | Errno::OVERFLOW) => Ok(()),
+            answer => answer,
+        }
+    }
+
+    fn skip(&mut self, path: TreePath, why: &str) {
+        self.copied.skipped.push((path, why.to_owned()));
+    }
+
+    fn tell(&mut self, last: bool) {
+        let now =
+            Progress { entries: self.copied.files + self.copied.dirs + self.copied.others, bytes: self.copied.bytes };
+        let due = now.entries >= self.told.entries + TELL_ENTRIES || now.bytes >= self.told.bytes + TELL_BYTES;
+        if due || last {
+            self.told = now;
+            (self.progress)(now);
+        }
+    }
+}
+
+/// Opens for reading without touching the access time where that is allowed, without blocking and without following.
+fn open_quietly(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let answer = match rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM | Errno::INTR) => rustix::fs::openat(dir, name, flags, Mode::empty()),
+        answer => answer,
+    };
+    answer.map_err(|errno| Error::new("openat", name, errno))
+}
+
+/// The user's attributes and ACLs, as far as the target takes them.
+fn copy_xattrs(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<()> {
+    let Ok(names) = xattr::list(old) else { return Ok(()) };
+    for name in names {
+        if !layer::is_users(&name) || layer::private_xattr(&name) {
+            continue;
+        }
+        let Ok(Some(value)) = xattr::get(old, &name) else { continue };
+        match xattr::set(new, &name, &value) {
+            Err(error) if matches!(error.errno, Errno::NOSPC | Errno::DQUOT | Errno::IO) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The bits that a new file in `to` loses; all of them where that cannot be known.
+fn umask(to: BorrowedFd<'_>) -> u32 {
+    // A default ACL rules the bits of new files instead.
+    if !matches!(xattr::get(to, b"system.posix_acl_default"), Ok(None)) {
+        return 0o777;
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Umask:"))
+        .and_then(|bits| u32::from_str_radix(bits.trim(), 8).ok())
+        .unwrap_or(0o777)
 }

@@ -1,12 +1,22 @@
 //! An overlay's upper directory and its lower tree → [`ChangeSet`].
+//!
+//! Invariant: exact in both directions (a change for each difference between the lower tree and the merged
+//! view, none for anything equal), at a cost that follows the upper: the lower is looked up by name, and listed
+//! only where a directory of it was removed, replaced or retyped.
 
-use std::os::fd::BorrowedFd;
+use std::collections::HashSet;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
-use kernel::Result;
+use kernel::{Result, dir, open};
 
-use crate::change::ChangeSet;
-use crate::layer::Format;
+use crate::change::{ChangeKind, ChangeSet};
+use crate::compare::{CompareOptions, Found, Pair, Side};
+use crate::dir::{DirTree, entry_at};
+use crate::entry::Entry;
+use crate::layer::{self, Format};
+use crate::path::TreePath;
 use crate::source::Source;
+use crate::union::{Merged, Stands, merges_with};
 
 /// How the upper was mounted.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +30,172 @@ pub struct DeltaOptions {
 
 /// What the lane changed. Exact renames of directories (root mode) are in it; for those of files see
 /// [`crate::rename::find_renames`].
-pub fn overlay_delta(_upper: BorrowedFd<'_>, _lower: &dyn Source, _options: DeltaOptions) -> Result<ChangeSet> {
-    todo!()
+pub fn overlay_delta(upper: BorrowedFd<'_>, lower: &dyn Source, options: DeltaOptions) -> Result<ChangeSet> {
+    let again = || open::dir_beneath(upper, b"").map(DirTree::from_fd);
+    let upper = again()?;
+    let merged = Merged::new(again()?, Box::new(lower), options.format, Stands::Top);
+    let found = Found::new(lower, CompareOptions::default());
+    let mut delta = Delta { upper: &upper, merged: &merged, format: options.format, found, moved: HashSet::new() };
+    delta.run()?;
+    Ok(delta.found.finish(&delta.moved))
+}
+
+/// A directory of the upper that is still to be read.
+struct Open {
+    path: TreePath,
+    /// The base directory that it is compared with.
+    base: Option<TreePath>,
+    /// Whether that base directory shows through where the upper has nothing.
+    shows: bool,
+}
+
+struct Delta<'a> {
+    upper: &'a DirTree,
+    merged: &'a Merged<'a>,
+    format: Format,
+    found: Found<'a>,
+    /// Base directories that were renamed.
+    moved: HashSet<TreePath>,
+}
+
+impl Delta<'_> {
+    fn run(&mut self) -> Result<()> {
+        let root = TreePath::root();
+        let shows = self.found.base.entry(&root)?.is_some_and(|entry| entry.is_dir());
+        let mut open = Vec::new();
+        self.directory(&Open { path: root.clone(), base: shows.then_some(root), shows }, &mut open)?;
+        while let Some(at) = open.pop() {
+            if let Err(error) = self.directory(&at, &mut open) {
+                self.found.gap(&at.path, error);
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, at: &Open, open: &mut Vec<Open>) -> Result<()> {
+        let fd = self.upper.open_dir(&at.path)?;
+        let names = dir::unread_entries(&fd)?;
+        if let (Some(base), false) = (&at.base, at.shows) {
+            // Nothing shows through, so whatever the upper has not is gone.
+            for (name, old) in self.found.base.list_entries(base)? {
+                if names.binary_search_by(|n| n.name.cmp(&name)).is_err() && !old.is_whiteout() {
+                    self.found.gone(base.join(name), old, Pair::Replaced);
+                }
+            }
+        }
+        for name in names {
+            let path = at.path.join(&name.name);
+            let new = match entry_at(&fd, &name.name) {
+                Ok(Some(new)) => new,
+                // A lane that is at work: gone since the directory was read.
+                Ok(None) => continue,
+                Err(error) => {
+                    self.found.gap(&path, error);
+                    continue;
+                }
+            };
+            let base = at.base.as_ref().map(|dir| dir.join(&name.name));
+            let old = match base.as_ref().map(|base| self.found.base.entry(base)).transpose() {
+                Ok(old) => old.flatten().filter(|old| !old.is_whiteout()),
+                Err(error) => {
+                    self.found.gap(&path, error);
+                    continue;
+                }
+            };
+            let old = base.zip(old);
+            if new.is_whiteout() {
+                if let Some((base, old)) = old {
+                    self.found.gone(base, old, Pair::Replaced);
+                }
+            } else if new.is_dir() {
+                if let Err(error) = self.subdirectory(at, fd.as_fd(), &path, new, old, open) {
+                    self.found.gap(&path, error);
+                }
+            } else {
+                self.other(&path, new, old);
+            }
+        }
+        Ok(())
+    }
+
+    /// A file, link or FIFO of the upper.
+    fn other(&mut self, path: &TreePath, new: Entry, old: Option<(TreePath, Entry)>) {
+        let Some((base, old)) = old else {
+            self.found.added(path, new);
+            return;
+        };
+        let answer = self.found.pair(
+            Side { source: self.found.base, path: &base, entry: &old },
+            Side { source: self.upper, path, entry: &new },
+        );
+        self.found.gone(base, old, answer);
+    }
+
+    fn subdirectory(
+        &mut self,
+        at: &Open,
+        parent: BorrowedFd<'_>,
+        path: &TreePath,
+        new: Entry,
+        old: Option<(TreePath, Entry)>,
+        open: &mut Vec<Open>,
+    ) -> Result<()> {
+        let marks = layer::dir_marks(parent, path.name(), self.format)?;
+        let parent = at.base.as_ref().filter(|_| at.shows);
+        let below = merges_with(&marks, parent, path.name());
+        if marks.redirect.is_some()
+            && let Some(from) = &below
+            && Some(from) != old.as_ref().map(|(base, _)| base)
+            && let Some(source) = self.found.base.entry(from)?.filter(Entry::is_dir)
+        {
+            if self.found.base.entry(path)?.is_none() && self.merged.entry(from)?.is_none() {
+                self.moved.insert(from.clone());
+                let kind = ChangeKind::Rename { from: from.clone(), modified: false };
+                self.found.push(path, kind, Some(source), Some(new));
+                open.push(Open { path: path.clone(), base: below, shows: true });
+            } else {
+                // A name that was taken, or a source that is there again: no rename says that. The
+                // subtree is compared as it shows.
+                self.replaced(path, new, old);
+            }
+            return Ok(());
+        }
+        let Some((base, old)) = old else {
+            self.found.added(path, new);
+            open.push(Open { path: path.clone(), base: None, shows: false });
+            return Ok(());
+        };
+        let answer = self.found.pair(
+            Side { source: self.found.base, path: &base, entry: &old },
+            Side { source: self.upper, path, entry: &new },
+        );
+        let (base, shows) = if answer == Pair::Same && old.is_dir() {
+            let shows = below.as_ref() == Some(&base);
+            (Some(base), shows)
+        } else {
+            self.found.gone(base, old, answer);
+            (None, false)
+        };
+        open.push(Open { path: path.clone(), base, shows });
+        Ok(())
+    }
+
+    /// A directory that merges with another base directory than the one at its own place.
+    fn replaced(&mut self, path: &TreePath, new: Entry, old: Option<(TreePath, Entry)>) {
+        let Some((base, old)) = old else {
+            self.found.added(path, new);
+            self.found.below(None, path, self.merged);
+            return;
+        };
+        let answer = self.found.pair(
+            Side { source: self.found.base, path: &base, entry: &old },
+            Side { source: self.merged, path, entry: &new },
+        );
+        if answer == Pair::Same && old.is_dir() {
+            self.found.below(Some(&base), path, self.merged);
+        } else {
+            self.found.gone(base, old, answer);
+            self.found.below(None, path, self.merged);
+        }
+    }
 }

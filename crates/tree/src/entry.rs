@@ -69,4 +69,14 @@ impl Entry {
     pub fn is_file(&self) -> bool {
         self.kind == Kind::File
     }
+
+    /// True for a character device 0:0, which in a layer says that a name is gone.
+    pub fn is_whiteout(&self) -> bool {
+        self.kind == Kind::CharDevice && self.rdev == 0
+    }
+
+    /// True for what can be stored and brought elsewhere: not for sockets and devices.
+    pub fn is_portable(&self) -> bool {
+        matches!(self.kind, Kind::File | Kind::Dir | Kind::Symlink | Kind::Fifo)
+    }
 }

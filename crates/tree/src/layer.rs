@@ -54,18 +54,18 @@ pub enum Redirect {
     Path(crate::path::TreePath),
 }
 
-/// Reads the marks of the directory behind `fd` (open for reading, or `O_PATH`).
-pub fn dir_marks(fd: impl AsFd, format: Format) -> Result<DirMarks> {
-    let fd = fd.as_fd();
+/// Reads the marks of the directory `name` in `dir` (the empty name: of `dir` itself).
+pub fn dir_marks(dir: impl AsFd, name: &[u8], format: Format) -> Result<DirMarks> {
+    let dir = dir.as_fd();
     let mut marks = DirMarks::default();
-    let names = xattr::list(fd)?;
+    let names = xattr::list_at(dir, name)?;
     if names.is_empty() {
         return Ok(marks);
     }
-    let has = |name: &[u8]| names.binary_search_by(|n| n.as_slice().cmp(name)).is_ok();
+    let has = |mark: &[u8]| names.binary_search_by(|n| n.as_slice().cmp(mark)).is_ok();
     let opaque = format.mark(b"opaque");
     if has(&opaque) {
-        match xattr::get(fd, &opaque)?.as_deref() {
+        match xattr::get_at(dir, name, &opaque)?.as_deref() {
             Some(b"y") => marks.opaque = true,
             Some(b"x") => marks.xattr_whiteouts = true,
             _ => {}
@@ -73,7 +73,7 @@ pub fn dir_marks(fd: impl AsFd, format: Format) -> Result<DirMarks> {
     }
     let redirect = format.mark(b"redirect");
     if format == Format::Root && has(&redirect) {
-        marks.redirect = xattr::get(fd, &redirect)?.and_then(|value| parse_redirect(&value));
+        marks.redirect = xattr::get_at(dir, name, &redirect)?.and_then(|value| parse_redirect(&value));
     }
     Ok(marks)
 }
@@ -126,13 +126,13 @@ mod tests {
     fn marks_are_read_in_their_own_namespace_only() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let fd = kernel::open::root_dir(dir.path()).expect("open");
-        assert_eq!(dir_marks(&fd, Format::User).expect("marks"), DirMarks::default());
+        assert_eq!(dir_marks(&fd, b"", Format::User).expect("marks"), DirMarks::default());
         xattr::set(&fd, b"user.overlay.opaque", b"y").expect("set");
         xattr::set(&fd, b"user.overlay.redirect", b"/a").expect("set");
-        let marks = dir_marks(&fd, Format::User).expect("marks");
+        let marks = dir_marks(&fd, b"", Format::User).expect("marks");
         assert!(marks.opaque);
         assert_eq!(marks.redirect, None);
-        assert_eq!(dir_marks(&fd, Format::Root).expect("marks"), DirMarks::default());
+        assert_eq!(dir_marks(&fd, b"", Format::Root).expect("marks"), DirMarks::default());
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("temporary directory");
         let fd = kernel::open::root_dir(dir.path()).expect("open");
         xattr::set(&fd, b"user.overlay.overlay.opaque", b"y").expect("set");
-        assert_eq!(dir_marks(&fd, Format::User).expect("marks"), DirMarks::default());
+        assert_eq!(dir_marks(&fd, b"", Format::User).expect("marks"), DirMarks::default());
         assert_eq!(shown_xattr(b"user.overlay.overlay.opaque"), Some(b"user.overlay.opaque".to_vec()));
         assert_eq!(shown_xattr(b"user.overlay.origin"), None);
         assert_eq!(shown_xattr(b"trusted.overlay.overlay.opaque"), None);

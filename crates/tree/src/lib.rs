@@ -14,6 +14,7 @@ pub mod union;
 pub mod compare;
 pub mod delta;
 pub mod rename;
+mod rename_dirs;
 pub mod walk;
 pub mod copy;
 pub mod remove;

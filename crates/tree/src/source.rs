@@ -42,3 +42,25 @@ pub trait Source {
         Ok(found)
     }
 }
+
+impl<T: Source + ?Sized> Source for &T {
+    fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
+        (**self).entry(path)
+    }
+
+    fn list(&self, path: &TreePath) -> Result<Vec<Vec<u8>>> {
+        (**self).list(path)
+    }
+
+    fn open(&self, path: &TreePath) -> Result<OwnedFd> {
+        (**self).open(path)
+    }
+
+    fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
+        (**self).xattrs(path)
+    }
+
+    fn list_entries(&self, path: &TreePath) -> Result<Vec<(Vec<u8>, Entry)>> {
+        (**self).list_entries(path)
+    }
+}

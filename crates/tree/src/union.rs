@@ -1,43 +1,327 @@
 //! [`Union`]: the merged view of layers, read without mounting it.
+//!
+//! Invariant: shows what the kernel would show for the same layers: an upper name hides lower ones, two
+//! directories merge unless the upper one is opaque, a whiteout hides, a redirected directory merges with
+//! the one that it names. A stack of more than two layers is two layers, of which the lower is a stack.
 
-use std::os::fd::OwnedFd;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
-use kernel::Result;
+use kernel::{Errno, Error, Result, dir, open};
+use rustix::fs::FileType;
 
+use crate::dir::{DirTree, entry_at};
 use crate::entry::Entry;
-use crate::layer::Format;
+use crate::layer::{self, DirMarks, Format, Redirect};
 use crate::path::TreePath;
 use crate::source::{Source, Xattr};
 
 /// What the kernel would show for a stack of layers. A reading of one moment: directories are looked up
 /// once, so make a new one after the layers have changed.
-pub struct Union {
-    _todo: (),
-}
+pub struct Union(Box<dyn Source>);
 
 impl Union {
-    /// The merged view of `layers` (open directories), the topmost first.
-    pub fn new(_layers: Vec<OwnedFd>, _format: Format) -> Union {
-        todo!()
+    /// The merged view of `layers` (open directories), the topmost first. No layers at all: `EINVAL`.
+    pub fn new(layers: Vec<OwnedFd>, format: Format) -> Result<Union> {
+        let mut upward = layers.into_iter().rev().map(DirTree::from_fd);
+        let bottom = upward.next().ok_or_else(|| Error::new("union", b"", Errno::INVAL))?;
+        let mut shown: Box<dyn Source> = Box::new(bottom);
+        let mut rest = upward.peekable();
+        while let Some(layer) = rest.next() {
+            let stands = if rest.peek().is_none() { Stands::Top } else { Stands::Between };
+            shown = Box::new(Merged::new(layer, shown, format, stands));
+        }
+        Ok(Union(shown))
     }
 
     /// The merged view of one layer over any other tree.
-    pub fn over(_upper: OwnedFd, _lower: Box<dyn Source>, _format: Format) -> Union {
-        todo!()
+    pub fn over(upper: OwnedFd, lower: Box<dyn Source>, format: Format) -> Union {
+        Union(Box::new(Merged::new(DirTree::from_fd(upper), lower, format, Stands::Top)))
+    }
+}
+
+impl fmt::Debug for Union {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Union")
     }
 }
 
 impl Source for Union {
-    fn entry(&self, _path: &TreePath) -> Result<Option<Entry>> {
-        todo!()
+    fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
+        self.0.entry(path)
     }
-    fn list(&self, _path: &TreePath) -> Result<Vec<Vec<u8>>> {
-        todo!()
+
+    fn list(&self, path: &TreePath) -> Result<Vec<Vec<u8>>> {
+        self.0.list(path)
     }
-    fn open(&self, _path: &TreePath) -> Result<OwnedFd> {
-        todo!()
+
+    fn open(&self, path: &TreePath) -> Result<OwnedFd> {
+        self.0.open(path)
     }
-    fn xattrs(&self, _path: &TreePath) -> Result<Vec<Xattr>> {
-        todo!()
+
+    fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
+        self.0.xattrs(path)
+    }
+
+    fn list_entries(&self, path: &TreePath) -> Result<Vec<(Vec<u8>, Entry)>> {
+        self.0.list_entries(path)
+    }
+}
+
+/// Where a layer stands: whiteouts by attribute count in all but the top one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stands {
+    Top,
+    Between,
+}
+
+/// A directory of the merged view.
+#[derive(Clone)]
+struct Place {
+    /// The upper layer has it, under the same path.
+    upper: bool,
+    /// Where the lower tree has what merges with it.
+    lower: Option<TreePath>,
+    /// Empty files of the upper directory may be whiteouts.
+    xattr_whiteouts: bool,
+}
+
+/// Which layer shows a path.
+enum Shown {
+    Nothing,
+    Upper(Entry),
+    Lower(TreePath, Entry),
+}
+
+/// One layer over a tree.
+pub(crate) struct Merged<'a> {
+    upper: DirTree,
+    lower: Box<dyn Source + 'a>,
+    format: Format,
+    stands: Stands,
+    places: Mutex<HashMap<TreePath, Option<Place>>>,
+}
+
+/// Directories remembered at most; more would only cost memory.
+const PLACES: usize = 16 * 1024;
+
+impl<'a> Merged<'a> {
+    pub(crate) fn new(upper: DirTree, lower: Box<dyn Source + 'a>, format: Format, stands: Stands) -> Merged<'a> {
+        Merged { upper, lower, format, stands, places: Mutex::new(HashMap::new()) }
+    }
+
+    /// The directory at `path`; `None` where there is no directory.
+    fn place(&self, path: &TreePath) -> Result<Option<Place>> {
+        let mut missing = Vec::new();
+        let mut at = path.clone();
+        let mut place = loop {
+            if let Some(known) = self.known(&at) {
+                break known;
+            }
+            match at.parent() {
+                Some(parent) => {
+                    missing.push(at);
+                    at = parent;
+                }
+                None => {
+                    let root = self.root_place()?;
+                    self.remember(&at, &Some(root.clone()));
+                    break Some(root);
+                }
+            }
+        };
+        while let Some(next) = missing.pop() {
+            place = match place {
+                Some(parent) => self.step(&parent, &next)?,
+                None => None,
+            };
+            self.remember(&next, &place);
+        }
+        Ok(place)
+    }
+
+    fn root_place(&self) -> Result<Place> {
+        let root = TreePath::root();
+        let marks = layer::dir_marks(self.upper.fd(), b"", self.format)?;
+        let lower = self.lower.entry(&root)?.is_some_and(|entry| entry.is_dir());
+        Ok(Place { upper: true, lower: lower.then_some(root), xattr_whiteouts: self.counts(&marks) })
+    }
+
+    fn counts(&self, marks: &DirMarks) -> bool {
+        marks.xattr_whiteouts && self.stands == Stands::Between
+    }
+
+    /// The directory `path`, of which `parent` is the place of the parent.
+    fn step(&self, parent: &Place, path: &TreePath) -> Result<Option<Place>> {
+        match self.shown(parent, path)? {
+            Shown::Nothing => Ok(None),
+            Shown::Lower(lower, entry) => {
+                Ok(entry.is_dir().then_some(Place { upper: false, lower: Some(lower), xattr_whiteouts: false }))
+            }
+            Shown::Upper(entry) if !entry.is_dir() => Ok(None),
+            Shown::Upper(_) => {
+                let (dir, name) = open::parent_beneath(&self.upper, path.as_bytes())?;
+                let marks = layer::dir_marks(&dir, &name, self.format)?;
+                let lower = match merges_with(&marks, parent.lower.as_ref(), path.name()) {
+                    Some(lower) if self.lower_entry(&lower)?.is_some_and(|entry| entry.is_dir()) => Some(lower),
+                    _ => None,
+                };
+                Ok(Some(Place { upper: true, lower, xattr_whiteouts: self.counts(&marks) }))
+            }
+        }
+    }
+
+    fn shown(&self, parent: &Place, path: &TreePath) -> Result<Shown> {
+        if parent.upper
+            && let Some(entry) = self.upper.entry(path)?
+        {
+            let gone = entry.is_whiteout() || self.gone_by_xattr(parent, path, &entry)?;
+            return Ok(if gone { Shown::Nothing } else { Shown::Upper(entry) });
+        }
+        let Some(lower) = &parent.lower else { return Ok(Shown::Nothing) };
+        let lower = lower.join(path.name());
+        Ok(match self.lower_entry(&lower)? {
+            Some(entry) => Shown::Lower(lower, entry),
+            None => Shown::Nothing,
+        })
+    }
+
+    fn gone_by_xattr(&self, parent: &Place, path: &TreePath, entry: &Entry) -> Result<bool> {
+        if !parent.xattr_whiteouts || !entry.is_file() || entry.size != 0 {
+            return Ok(false);
+        }
+        let (dir, name) = open::parent_beneath(&self.upper, path.as_bytes())?;
+        layer::is_xattr_whiteout(&dir, &name, self.format)
+    }
+
+    /// The lowest layer may hold whiteouts too, which hide nothing but are not shown.
+    fn lower_entry(&self, path: &TreePath) -> Result<Option<Entry>> {
+        Ok(self.lower.entry(path)?.filter(|entry| !entry.is_whiteout()))
+    }
+
+    fn find(&self, path: &TreePath) -> Result<Shown> {
+        let Some(parent) = path.parent() else {
+            return Ok(self.upper.entry(path)?.map_or(Shown::Nothing, Shown::Upper));
+        };
+        match self.place(&parent)? {
+            Some(place) => self.shown(&place, path),
+            None => Ok(Shown::Nothing),
+        }
+    }
+
+    fn dir_place(&self, path: &TreePath) -> Result<Place> {
+        match self.place(path)? {
+            Some(place) => Ok(place),
+            None if matches!(self.find(path)?, Shown::Nothing) => Err(Error::new("union", path.as_bytes(), Errno::NOENT)),
+            None => Err(Error::new("union", path.as_bytes(), Errno::NOTDIR)),
+        }
+    }
+
+    /// The names of the upper directory, each with its entry where it had to be looked at, `None` for whiteouts.
+    fn upper_names(&self, place: &Place, path: &TreePath, all: bool) -> Result<Vec<(Vec<u8>, Option<Option<Entry>>)>> {
+        let fd = self.upper.open_dir(path)?;
+        let mut found = Vec::new();
+        for name in dir::unread_entries(&fd)? {
+            let plain = !matches!(name.kind, None | Some(FileType::CharacterDevice | FileType::Unknown));
+            if plain && !all && !place.xattr_whiteouts {
+                found.push((name.name, Some(None)));
+                continue;
+            }
+            let Some(entry) = entry_at(&fd, &name.name)? else { continue };
+            let gone = entry.is_whiteout() || self.gone_in(place, fd.as_fd(), &name.name, &entry)?;
+            found.push((name.name, if gone { None } else { Some(Some(entry)) }));
+        }
+        Ok(found)
+    }
+
+    fn gone_in(&self, place: &Place, fd: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> Result<bool> {
+        Ok(place.xattr_whiteouts
+            && entry.is_file()
+            && entry.size == 0
+            && layer::is_xattr_whiteout(fd, name, self.format)?)
+    }
+
+    fn known(&self, path: &TreePath) -> Option<Option<Place>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+    }
+
+    fn remember(&self, path: &TreePath, place: &Option<Place>) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.len() >= PLACES {
+            places.clear();
+        }
+        places.insert(path.clone(), place.clone());
+    }
+}
+
+/// The lower directory that the marks of an upper directory `name` make it merge with; `parent` is what its
+/// parent merges with.
+pub(crate) fn merges_with(marks: &DirMarks, parent: Option<&TreePath>, name: &[u8]) -> Option<TreePath> {
+    if marks.opaque {
+        return None;
+    }
+    match &marks.redirect {
+        Some(Redirect::Path(path)) => Some(path.clone()),
+        Some(Redirect::Name(other)) => parent.map(|parent| parent.join(other)),
+        None => parent.map(|parent| parent.join(name)),
+    }
+}
+
+impl Source for Merged<'_> {
+    fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
+        Ok(match self.find(path)? {
+            Shown::Nothing => None,
+            Shown::Upper(entry) | Shown::Lower(_, entry) => Some(entry),
+        })
+    }
+
+    fn list(&self, path: &TreePath) -> Result<Vec<Vec<u8>>> {
+        let place = self.dir_place(path)?;
+        let upper = if place.upper { self.upper_names(&place, path, false)? } else { Vec::new() };
+        let Some(lower) = &place.lower else {
+            return Ok(upper.into_iter().filter_map(|(name, shown)| shown.map(|_| name)).collect());
+        };
+        let mut names: BTreeMap<Vec<u8>, bool> = BTreeMap::new();
+        for (name, shown) in upper {
+            names.insert(name, shown.is_some());
+        }
+        for name in self.lower.list(lower)? {
+            names.entry(name).or_insert(true);
+        }
+        Ok(names.into_iter().filter_map(|(name, shown)| shown.then_some(name)).collect())
+    }
+
+    fn open(&self, path: &TreePath) -> Result<OwnedFd> {
+        match self.find(path)? {
+            Shown::Nothing => Err(Error::new("union", path.as_bytes(), Errno::NOENT)),
+            Shown::Upper(_) => self.upper.open(path),
+            Shown::Lower(lower, _) => self.lower.open(&lower),
+        }
+    }
+
+    fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
+        match self.find(path)? {
+            Shown::Nothing => Err(Error::new("union", path.as_bytes(), Errno::NOENT)),
+            Shown::Upper(_) => self.upper.xattrs(path),
+            Shown::Lower(lower, _) => self.lower.xattrs(&lower),
+        }
+    }
+
+    fn list_entries(&self, path: &TreePath) -> Result<Vec<(Vec<u8>, Entry)>> {
+        let place = self.dir_place(path)?;
+        let mut names: BTreeMap<Vec<u8>, Option<Entry>> = BTreeMap::new();
+        if place.upper {
+            for (name, shown) in self.upper_names(&place, path, true)? {
+                names.insert(name, shown.flatten());
+            }
+        }
+        if let Some(lower) = &place.lower {
+            for (name, entry) in self.lower.list_entries(lower)? {
+                names.entry(name).or_insert_with(|| (!entry.is_whiteout()).then_some(entry));
+            }
+        }
+        Ok(names.into_iter().filter_map(|(name, entry)| entry.map(|entry| (name, entry))).collect())
     }
 }
