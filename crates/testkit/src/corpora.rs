@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::env::TestEnv;
-use crate::who::is_root;
+use crate::who::{Who, is_root};
 
 /// Where the corpora lie: `$LANE_CORPORA`, else a cache directory that an ordinary user can reach too.
 pub fn dir() -> PathBuf {
@@ -18,11 +18,13 @@ pub fn dir() -> PathBuf {
     std::env::home_dir().unwrap_or_default().join(".cache/lane-corpora")
 }
 
-/// The corpus `name` (`rust`, `js`, `linux`, `py`, `s1k`, …); the test is red where it was not made.
-pub fn corpus(name: &str) -> PathBuf {
-    let path = dir().join(name);
+/// The corpus `name` (`rust`, `js`, `linux`, `py`, `s1k`, …) that belongs to this person, where it lies:
+/// an origin that is never written may be used by any number of tests. The test is red where it was not made.
+pub fn corpus(name: &str, who: Who) -> PathBuf {
+    let store = if is_root() && who == Who::User { dir().join("user") } else { dir() };
+    let path = store.join(name);
     crate::require!(
-        dir().join(format!(".{name}.done")).exists(),
+        store.join(format!(".{name}.done")).exists(),
         format!("the corpus {}", path.display()),
         format!("scripts/corpora {name}")
     );
@@ -41,13 +43,12 @@ pub fn rust_bin() -> PathBuf {
 }
 
 impl TestEnv {
-    /// Copies the corpus `name` into this world as a project of this person, with its times. Blocks are
-    /// shared where the filesystem can. Git's index is brought up to date with the new inodes.
+    /// Copies the corpus `name` into this world, for tests that write the origin. Blocks are shared where the
+    /// filesystem can. Git's index learns the new inodes; cargo's caches are cold, because the path is new.
     pub fn copy_corpus(&self, name: &str) -> PathBuf {
-        let (from, to) = (corpus(name), self.project(name));
+        let (from, to) = (corpus(name, self.who()), self.project(name));
         let copied = Command::new("cp").args(["-a", "--reflink=auto"]).arg(&from).arg(&to).status();
         assert!(copied.is_ok_and(|status| status.success()), "copy {} to {}", from.display(), to.display());
-        self.who().own_all(&to);
         self.host(&to, "git", &["status", "--porcelain"]);
         to
     }
@@ -57,5 +58,23 @@ impl TestEnv {
     pub fn with_rust(&mut self) {
         let path = format!("{}:{}", rust_bin().display(), crate::require::PATH);
         self.set("PATH", path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{corpus, rust_bin};
+    use crate::{Running, TestEnv, Who};
+
+    #[test]
+    fn the_rust_corpus_is_warm_for_root_and_for_the_ordinary_user() {
+        for who in Who::all() {
+            let mut env = TestEnv::new("/bin/sh", who);
+            env.with_rust();
+            let mut build = env.command(rust_bin().join("cargo"));
+            build.args(["build", "--offline"]).current_dir(corpus("rust", who));
+            let ran = Running::start(build).wait(crate::env::PATIENCE).expect_code(0);
+            assert!(!ran.err().contains("Compiling"), "something was built again: {ran}");
+        }
     }
 }
