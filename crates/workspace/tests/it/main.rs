@@ -1,0 +1,5 @@
+//! Every strategy behind the one contract, on real mounts: the same edits, the same answers.
+
+mod contract;
+mod host_edits;
+mod lane;
