@@ -59,8 +59,17 @@ fn modes_are_changes_of_their_own() {
 }
 
 #[test]
-fn the_mode_of_the_root_is_seen() {
-    check("chmod 711 .", &["P "]);
+fn the_mode_of_the_root_stays_the_lanes_own() {
+    // The root stands for the tree and is no entry in it: its mode holds inside and is never kept.
+    check("chmod 711 .; test \"$(stat -c %a .)\" = 711", &[]);
+}
+
+#[test]
+fn the_root_inside_looks_like_the_origins() {
+    for way in ways() {
+        let lane = lane(way, "chmod 2751 .; touch -d 2001-02-03T04:05:06.789 .");
+        lane.run("test \"$(stat -c '%a %y' .)\" = \"2751 $(date -d 2001-02-03T04:05:06.789 '+%F %T.%N %z')\"");
+    }
 }
 
 #[test]
@@ -86,12 +95,12 @@ fn a_deleted_directory_names_everything_that_went() {
 
 #[test]
 fn links_and_pipes_are_entries_like_others() {
-    check("ln -sfn docs link; ln -s nowhere new; rm pipe; mkfifo other", &["M link", "A new", "R pipe -> other"]);
+    check("ln -sfn docs link; ln -s nowhere new; rm pipe; mkfifo other", &["M link", "A new", "A other", "D pipe"]);
 }
 
 #[test]
 fn a_renamed_file_is_one_rename() {
-    check("mv docs/guide manual; mv src/a src/a2; echo more >> src/a2", &["D src/a", "A src/a2", "R docs/guide -> manual"]);
+    check("mv docs/guide manual; mv src/a src/a2; echo more >> src/a2", &["R docs/guide -> manual", "D src/a", "A src/a2"]);
 }
 
 #[test]
