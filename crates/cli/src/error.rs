@@ -147,6 +147,8 @@ fn hint(error: &EngineError) -> Option<String> {
         },
         E::NoLane { .. } => "`lane run -- CMD` makes one; `lane ls --all` lists those of other projects.".into(),
         E::WhichLane { names } => format!("name one of: {}.", names.join(", ")),
+        E::NotInTrash { have, .. } if !have.is_empty() => format!("in the trash are: {}.", have.join(", ")),
+        E::NotInTrash { .. } | E::TrashEmpty { .. } => "`lane ls --all --discarded` lists what is in the trash.".into(),
         E::NameTaken { name } => {
             format!("`lane exec {name} -- CMD` runs something in it, `lane discard {name}` drops it; or take another name.")
         }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use tree::TreePath;
 
+use crate::view::Strategy;
+
 /// Result of an engine call.
 pub type Result<T> = std::result::Result<T, EngineError>;
 
@@ -38,6 +40,20 @@ pub enum EngineError {
     /// The project has no lane at all.
     #[error("there is no lane for {}", .project.display())]
     NoLane {
+        /// The project.
+        project: PathBuf,
+    },
+    /// No discarded lane of that name is in the trash.
+    #[error("there is no lane '{name}' in the trash")]
+    NotInTrash {
+        /// As asked for.
+        name: String,
+        /// The names that lie there.
+        have: Vec<String>,
+    },
+    /// The trash holds no lane of the project.
+    #[error("the trash holds no lane for {}", .project.display())]
+    TrashEmpty {
         /// The project.
         project: PathBuf,
     },
@@ -159,14 +175,54 @@ pub enum EngineError {
         #[source]
         source: kernel::Error,
     },
+    /// The ledger failed.
+    #[error("the record of lanes failed")]
+    Ledger(#[source] ledger::Error),
+    /// A view of the project could not be made, read or removed.
+    #[error("the view of the project failed")]
+    Workspace(#[source] workspace::Error),
+    /// Comparing, keeping or exporting failed.
+    #[error("the review failed")]
+    Review(#[source] review::Error),
     /// The verb is not there in this build.
     #[error("'{0}' is not built yet")]
     NotBuilt(&'static str),
 }
 
-use crate::view::Strategy;
+impl From<ledger::Error> for EngineError {
+    fn from(error: ledger::Error) -> EngineError {
+        match error {
+            ledger::Error::NameTaken { name, .. } => EngineError::NameTaken { name },
+            other => EngineError::Ledger(other),
+        }
+    }
+}
+
+impl From<workspace::Error> for EngineError {
+    fn from(error: workspace::Error) -> EngineError {
+        EngineError::Workspace(error)
+    }
+}
+
+impl From<review::Error> for EngineError {
+    fn from(error: review::Error) -> EngineError {
+        EngineError::Review(error)
+    }
+}
 
 impl EngineError {
+    /// The error with its causes in one line.
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut below = std::error::Error::source(self);
+        while let Some(cause) = below {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            below = cause.source();
+        }
+        text
+    }
+
     /// Whose move it is.
     pub fn kind(&self) -> ErrorKind {
         use EngineError as E;
@@ -175,6 +231,8 @@ impl EngineError {
             | E::NoLane { .. }
             | E::WhichLane { .. }
             | E::NameTaken { .. }
+            | E::NotInTrash { .. }
+            | E::TrashEmpty { .. }
             | E::BadName { .. }
             | E::BadOrigin { .. }
             | E::PathOutside { .. }
@@ -186,7 +244,10 @@ impl EngineError {
             | E::Refused { .. }
             | E::StateDir { .. }
             | E::NoStateDir
-            | E::Kernel { .. } => ErrorKind::Environment,
+            | E::Kernel { .. }
+            | E::Ledger(_)
+            | E::Workspace(_)
+            | E::Review(_) => ErrorKind::Environment,
             E::Damaged { .. } | E::NotBuilt(_) => ErrorKind::Internal,
         }
     }

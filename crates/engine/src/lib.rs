@@ -1,15 +1,21 @@
 //! Floor 3: the product without a face. One file per verb below [`ops`]; every answer is plain data
 //! ([`view`]), every problem an [`EngineError`], everything said meanwhile goes to a [`Monitor`].
 //!
-//! Must not print, prompt, or word advice. Reading order: [`engine`] → [`ops`] → the rest.
+//! Must not print, prompt, or word advice. Reading order: [`engine`] → [`find`] → [`lane`] → [`ops`] → the rest.
 
 pub mod clock;
+pub mod describe;
 pub mod engine;
 pub mod error;
+pub mod find;
+pub mod keeping;
+pub mod lane;
 pub mod monitor;
 pub mod names;
 pub mod ops;
+pub mod probe;
 pub mod project;
+pub mod recover;
 pub mod state_dir;
 pub mod view;
 

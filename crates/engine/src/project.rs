@@ -42,10 +42,10 @@ fn git_top(start: &Path, dev: u64) -> Option<PathBuf> {
         let dot_git = dir.join(".git");
         match fs::symlink_metadata(&dot_git) {
             Ok(meta) if meta.is_file() => return Some(dir.to_owned()),
-            Ok(meta) if meta.is_dir() || meta.is_symlink() => {
-                if fs::symlink_metadata(dot_git.join("HEAD")).is_ok() {
-                    return Some(dir.to_owned());
-                }
+            Ok(meta)
+                if (meta.is_dir() || meta.is_symlink()) && fs::symlink_metadata(dot_git.join("HEAD")).is_ok() =>
+            {
+                return Some(dir.to_owned());
             }
             _ => {}
         }

@@ -220,6 +220,18 @@ impl Counts {
         self.added + self.modified + self.deleted + self.renamed + self.mode + self.retyped
     }
 
+    /// Takes other sums in.
+    pub fn add(&mut self, other: &Counts) {
+        self.added += other.added;
+        self.modified += other.modified;
+        self.deleted += other.deleted;
+        self.renamed += other.renamed;
+        self.mode += other.mode;
+        self.retyped += other.retyped;
+        self.git_internal += other.git_internal;
+        self.gaps += other.gaps;
+    }
+
     /// Takes one change in.
     pub fn count(&mut self, change: &Change) {
         use tree::ChangeKind as K;

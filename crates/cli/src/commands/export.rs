@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use engine::ops::export::ExportRequest;
 
-use super::{Context, progress};
+use super::Context;
 use crate::error::Result;
 use crate::exit_code;
 use crate::render::report;
@@ -21,18 +21,24 @@ pub(crate) struct Args {
     /// The directory to make; `../<project>-<lane>` where not given.
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     target: Option<PathBuf>,
+
+    /// Take .git along as the lane has it; its hooks and configuration may be the lane's own.
+    #[arg(long)]
+    git: bool,
 }
 
 /// Writes it.
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
-    let request = ExportRequest { dir: context.dir(), lane: args.lane, target: args.target };
-    let answer = engine::ops::export::export(&engine, &request, &mut progress::Talk::new(&context.ui))?;
+    let request = ExportRequest { dir: context.dir(), lane: args.lane, target: args.target, git: args.git };
+    let answer = engine::ops::export::export(&engine, &request)?;
     let ui = &mut context.ui;
     if ui.json {
         ui.document(&wire::Exported::new(&answer))?;
     } else {
-        ui.line(&report::path(&answer.target))?;
+        for target in std::iter::once(&answer.target).chain(&answer.further) {
+            ui.line(&report::path(target))?;
+        }
         ui.say(&format!("{} files, {}", answer.files, report::bytes(answer.bytes)));
     }
     if answer.left_out.is_empty() {

@@ -28,6 +28,10 @@ pub(crate) struct Args {
     #[arg(short = 'n', long)]
     dry_run: bool,
 
+    /// Keep set-user-id and set-group-id bits too.
+    #[arg(long)]
+    set_id: bool,
+
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
@@ -38,7 +42,8 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
     let dir = context.dir();
     let (lane, paths) = split_lane(&engine, &dir, args.operands)?;
-    let prepared = engine::ops::keep::prepare(&engine, &KeepRequest { dir, lane, paths })?;
+    let request = KeepRequest { dir, lane, paths, set_id: args.set_id };
+    let prepared = engine::ops::keep::prepare(&engine, &request, &mut progress::Talk::new(&context.ui))?;
     if args.dry_run || prepared.view.steps.is_empty() {
         return answer(context, &prepared.view, args.dry_run);
     }
@@ -80,6 +85,9 @@ fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
         }
     }
     left_out(ui, view);
+    for (_, path) in &view.set_id_dropped {
+        ui.tell(&format!("  {} kept without its set-id bit; `--set-id` keeps it", escape::name(path.as_bytes())));
+    }
     if view.git_internal > 0 {
         ui.say(&format!("{} in .git stay in the lane", paths_word(usize::try_from(view.git_internal).unwrap_or(usize::MAX))));
     }
@@ -129,6 +137,7 @@ fn reason(why: LeftOutWhy) -> &'static str {
         LeftOutWhy::Drifted => "changed in the original meanwhile",
         LeftOutWhy::Conflict => "meets something else in the original",
         LeftOutWhy::CannotCarry => "cannot be kept",
+        LeftOutWhy::NothingInside => "nothing inside is kept",
         LeftOutWhy::Suspect => "may be incomplete after a restart of the machine",
     }
 }

@@ -183,6 +183,7 @@ pub(crate) struct Exported {
     target: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_bytes: Option<String>,
+    further: Vec<String>,
     files: u64,
     bytes: u64,
     left_out: Vec<Gap>,
@@ -196,6 +197,7 @@ impl Exported {
             lane_id: answer.lane.id.clone(),
             target,
             target_bytes,
+            further: answer.further.iter().map(|at| path(at).0).collect(),
             files: answer.files,
             bytes: answer.bytes,
             left_out: answer.left_out.iter().map(|(at, why)| Gap::new(&answer.lane.origin, at, why)).collect(),

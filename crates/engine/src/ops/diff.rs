@@ -4,10 +4,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 pub use review::diff::{FileDiff, Hunk, Line, LineKind};
-use tree::{Change, TreePath};
+use review::flat::Pair;
+use tree::{Change, ChangeKind, ChangeSet, Source, TreePath};
 
+use crate::describe;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
+use crate::find;
+use crate::lane::{self, OpenLane, RootDelta};
 use crate::view::{DriftKind, DriftView, LaneView};
 
 /// Which lane, and what of it.
@@ -41,8 +45,14 @@ pub struct FileView {
 /// What a patch cannot say, each with the reason.
 pub type CannotCarry = Vec<(TreePath, String)>;
 
+/// The two trees of one root.
+struct Trees {
+    base: Box<dyn Source>,
+    lane: Box<dyn Source>,
+    set: ChangeSet,
+}
+
 /// The delta of a lane.
-#[derive(Debug)]
 pub struct DiffAnswer {
     /// The lane.
     pub lane: LaneView,
@@ -52,23 +62,113 @@ pub struct DiffAnswer {
     pub git_internal: u64,
     /// What could not be compared: root, path, reason.
     pub gaps: Vec<(PathBuf, TreePath, String)>,
-    /// Drift of the origin.
+    /// Drift of the origin: where it meets the changes, or all of it where that was asked for.
     pub drift: Vec<DriftView>,
+    trees: Vec<Trees>,
+}
+
+impl std::fmt::Debug for DiffAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DiffAnswer").field("lane", &self.lane.name).field("files", &self.files).finish_non_exhaustive()
+    }
 }
 
 impl DiffAnswer {
     /// The line diff of one file; without hunks where it has no content or is binary.
-    pub fn content(&self, _file: &FileView) -> Result<FileDiff> {
-        Err(EngineError::NotBuilt("diff"))
+    pub fn content(&self, file: &FileView) -> Result<FileDiff> {
+        let trees = &self.trees[file.root_index];
+        let change = &file.change;
+        let pair = Pair {
+            old: change.old.clone().map(|old| (change.old_path().clone(), old)),
+            new: change.new.clone().map(|new| (change.path.clone(), new)),
+            content_differs: !matches!(change.kind, ChangeKind::Mode | ChangeKind::Rename { modified: false, .. }),
+        };
+        Ok(review::stat::pair_diff(&pair, &*trees.base, &*trees.lane)?)
     }
 
     /// Writes a patch that git can apply; says what a patch cannot carry.
-    pub fn patch(&self, _out: &mut dyn Write) -> Result<CannotCarry> {
-        Err(EngineError::NotBuilt("diff"))
+    pub fn patch(&self, out: &mut dyn Write) -> Result<CannotCarry> {
+        let mut cannot = Vec::new();
+        for (index, trees) in self.trees.iter().enumerate() {
+            if trees.set.changes.is_empty() {
+                continue;
+            }
+            if index > 0 {
+                // Text before a `diff --git` line is skipped by whoever applies the patch.
+                let root = self.lane.roots[index].path.display().to_string();
+                writeln!(out, "Root: {}", root.escape_default())
+                    .map_err(|error| review::Error::Output(error.to_string()))?;
+            }
+            cannot.extend(review::patch::write_patch(&trees.set, &*trees.base, &*trees.lane, out)?.cannot_carry);
+        }
+        Ok(cannot)
     }
 }
 
 /// Compares a lane with its base.
-pub fn diff(_engine: &Engine, _request: &DiffRequest) -> Result<DiffAnswer> {
-    Err(EngineError::NotBuilt("diff"))
+pub fn diff(engine: &Engine, request: &DiffRequest) -> Result<DiffAnswer> {
+    let project = engine.project(&request.dir)?;
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    let view = describe::lane(engine, &row)?;
+    let lane = lane::open(engine, row)?;
+    let asked = lane.locate_all(&project.asked, &request.paths)?;
+    let mut deltas = lane.changes()?;
+    if !request.paths.is_empty() {
+        narrow(&mut deltas, &asked)?;
+    }
+    let meets = lane.drift(&deltas)?;
+    let mut answer = DiffAnswer {
+        lane: view,
+        files: Vec::new(),
+        git_internal: deltas.iter().map(|delta| delta.git_internal).sum(),
+        gaps: Vec::new(),
+        drift: Vec::new(),
+        trees: Vec::new(),
+    };
+    for delta in deltas {
+        root(&lane, delta, &meets, &mut answer)?;
+    }
+    answer.drift = if request.all_drift { lane.drift_all()? } else { meets };
+    Ok(answer)
+}
+
+/// Keeps what was asked for; a path at which nothing changed is an error.
+fn narrow(deltas: &mut [RootDelta], asked: &[Vec<TreePath>]) -> Result<()> {
+    for (delta, paths) in deltas.iter_mut().zip(asked) {
+        for path in paths {
+            let meets = |at: &TreePath| at.starts_with(path);
+            let change = |change: &Change| meets(&change.path) || meets(change.old_path());
+            if !path.is_root()
+                && !delta.set.changes.iter().any(change)
+                && !delta.set.gaps.iter().any(|(at, _)| meets(at))
+            {
+                return Err(EngineError::NothingThere { path: path.clone() });
+            }
+        }
+        let covered = |at: &TreePath| paths.iter().any(|path| at.starts_with(path));
+        delta.set.changes.retain(|change| covered(&change.path) || covered(change.old_path()));
+        delta.set.gaps.retain(|(at, _)| covered(at));
+        delta.git_internal = 0;
+    }
+    Ok(())
+}
+
+fn root(lane: &OpenLane, delta: RootDelta, drift: &[DriftView], answer: &mut DiffAnswer) -> Result<()> {
+    let root = &lane.roots[delta.index];
+    let (base, inside) = (root.workspace.base_tree()?, root.workspace.lane_tree()?);
+    let guard = review::guard::Guard::new(&*base)?;
+    for change in &delta.set.changes {
+        let guarded = guard.check(change, &*inside, &*base)?.map(|reason| reason.text);
+        let meets = |at: &&DriftView| at.root == delta.root && (at.path == change.path || at.path == *change.old_path());
+        answer.files.push(FileView {
+            root: delta.root.clone(),
+            root_index: delta.index,
+            change: change.clone(),
+            guarded,
+            drifted: drift.iter().find(meets).map(|at| at.kind),
+        });
+    }
+    answer.gaps.extend(delta.set.gaps.iter().map(|(path, why)| (delta.root.clone(), path.clone(), why.clone())));
+    answer.trees.push(Trees { base, lane: inside, set: delta.set });
+    Ok(())
 }

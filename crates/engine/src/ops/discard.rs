@@ -1,9 +1,21 @@
 //! `discard`: drops lanes, into the trash or for good.
+//!
+//! Into the trash is one rename and one row: its cost does not follow what the lane holds. The rename
+//! comes first, so that a crash between the two leaves a lane that `recover` (the module) can tell.
 
 use std::path::PathBuf;
 
-use crate::engine::Engine;
+use serde_json::json;
+use workspace::home::LaneHome;
+
+use crate::clock;
+use crate::describe;
+use crate::engine::{Engine, done};
 use crate::error::{EngineError, Result};
+use crate::find;
+use crate::monitor::Silent;
+use crate::ops::stop::{self, StopRequest};
+use crate::recover;
 use crate::view::LaneView;
 
 /// Which lane to drop.
@@ -24,11 +36,48 @@ pub struct DiscardRequest {
 pub struct DiscardAnswer {
     /// The lane.
     pub lane: LaneView,
-    /// What could not be deleted, each with the reason (`--now` only).
+    /// What could not be deleted, each with the reason (`now` only).
     pub left: Vec<(PathBuf, String)>,
 }
 
 /// Drops a lane.
-pub fn discard(_engine: &Engine, _request: &DiscardRequest) -> Result<DiscardAnswer> {
-    Err(EngineError::NotBuilt("discard"))
+pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswer> {
+    let mut row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    if row.state == ledger::LaneState::Live {
+        let pid = engine.ledger()?.last_run(&row.id)?.and_then(|run| run.start.pid);
+        if !request.stop {
+            return Err(EngineError::Live { name: row.name, pid: pid.and_then(|pid| i32::try_from(pid).ok()) });
+        }
+        stop::stop(engine, &StopRequest { dir: request.dir.clone(), lane: Some(row.id.clone()) })?;
+    }
+    let mut left = Vec::new();
+    match LaneHome::open(engine.state().path(), &row.id) {
+        Ok(home) => {
+            let busy = || EngineError::Busy { name: row.name.clone(), pid: home.holder().ok().flatten() };
+            let _lock = home.try_lock()?.ok_or_else(busy)?;
+            if request.now {
+                let path = home.path().to_owned();
+                if let Err(error) = home.remove() {
+                    left.push((path, error.to_string()));
+                }
+            } else {
+                home.trash(engine.state().path())?;
+            }
+        }
+        // Its directory is gone already; what is left is the row.
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error.into()),
+    }
+    if left.is_empty() {
+        let operation = done("discard", &row.id, json!({ "name": row.name, "now": request.now }));
+        engine.ledger()?.act(|act| -> ledger::Result<()> {
+            act.discard_lane(&row.id, operation.at)?;
+            act.insert_op(&operation)?;
+            Ok(())
+        })?;
+        row.state = ledger::LaneState::Discarded;
+        row.discarded_at = Some(clock::now_ms());
+    }
+    recover::empty_trash(engine, &mut Silent)?;
+    Ok(DiscardAnswer { lane: describe::lane(engine, &row)?, left })
 }

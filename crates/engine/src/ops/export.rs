@@ -1,21 +1,31 @@
 //! `export`: writes the result of a lane beside its origin.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use crate::engine::Engine;
+use review::export::ExportOptions;
+use serde_json::json;
+use tree::TreePath;
+
+use crate::describe;
+use crate::engine::{Engine, done};
 use crate::error::{EngineError, Result};
-use crate::monitor::Monitor;
+use crate::find;
+use crate::lane::{self, OpenLane};
+use crate::project;
 use crate::view::LaneView;
 
 /// What to write where.
 #[derive(Debug, Clone, Default)]
 pub struct ExportRequest {
-    /// A directory of the project.
+    /// A directory of the project; the target is relative to it.
     pub dir: PathBuf,
     /// The lane; `None` where only one fits.
     pub lane: Option<String>,
     /// The target; `../<project>-<lane>` where not given.
     pub target: Option<PathBuf>,
+    /// Take git's own files along, as the lane has them.
+    pub git: bool,
 }
 
 /// What was written.
@@ -25,15 +35,75 @@ pub struct ExportAnswer {
     pub lane: LaneView,
     /// The new directory.
     pub target: PathBuf,
+    /// The new directories of further roots that the lane changed.
+    pub further: Vec<PathBuf>,
     /// Files written.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
     /// What was left out, each with the reason.
-    pub left_out: Vec<(tree::TreePath, String)>,
+    pub left_out: Vec<(TreePath, String)>,
 }
 
-/// Writes base and changes of a lane into a new directory.
-pub fn export(_engine: &Engine, _request: &ExportRequest, _monitor: &mut dyn Monitor) -> Result<ExportAnswer> {
-    Err(EngineError::NotBuilt("export"))
+/// Writes base and changes of a lane into new directories: one for the origin, and one beside it for each
+/// further root that the lane changed.
+pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> {
+    let project = engine.project(&request.dir)?;
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    let view = describe::lane(engine, &row)?;
+    let lane = lane::open(engine, row)?;
+    let target = match &request.target {
+        Some(target) => lane::lexical(&project.asked, target),
+        None => beside(&lane.roots[0].view.path, &view.name),
+    };
+    let mut targets = vec![(0, target)];
+    for delta in lane.changes()?.iter().skip(1).filter(|delta| !delta.set.changes.is_empty()) {
+        let name = beside(&delta.root, &view.name);
+        let parent = targets[0].1.parent().unwrap_or(Path::new("/"));
+        targets.push((delta.index, parent.join(name.file_name().unwrap_or_default())));
+    }
+    for (_, target) in &targets {
+        check(engine, &lane, target)?;
+    }
+    let mut answer =
+        ExportAnswer { lane: view, target: PathBuf::new(), further: Vec::new(), files: 0, bytes: 0, left_out: Vec::new() };
+    for (index, target) in targets {
+        let inside = lane.roots[index].workspace.lane_tree()?;
+        let report = review::export::export(&*inside, &target, ExportOptions { git: request.git })?;
+        answer.files += report.files;
+        answer.bytes += report.bytes;
+        answer.left_out.extend(report.not_carried);
+        if index == 0 {
+            answer.target = target;
+        } else {
+            answer.further.push(target);
+        }
+    }
+    let summary = json!({ "name": answer.lane.name, "target": describe::value_of(&answer.target) });
+    engine.ledger()?.insert_op(&done("export", &answer.lane.id, summary))?;
+    Ok(answer)
+}
+
+/// `../<project>-<lane>`.
+fn beside(root: &Path, lane: &str) -> PathBuf {
+    let mut name = OsString::from(project::short_name(root));
+    name.push("-");
+    name.push(lane);
+    root.with_file_name(name)
+}
+
+fn check(engine: &Engine, lane: &OpenLane, target: &Path) -> Result<()> {
+    if target.symlink_metadata().is_ok() {
+        return Err(EngineError::TargetExists { path: target.to_owned() });
+    }
+    // The directory that it comes to stand in, wherever its links lead.
+    let parent = target.parent().unwrap_or(Path::new("/"));
+    let real = std::fs::canonicalize(parent).unwrap_or_else(|_| parent.to_owned());
+    let ours = [engine.state().path().to_owned()];
+    for root in lane.roots.iter().map(|root| &root.view.path).chain(&ours) {
+        if real.starts_with(root) {
+            return Err(EngineError::TargetInside { path: target.to_owned(), root: root.clone() });
+        }
+    }
+    Ok(())
 }

@@ -1,13 +1,28 @@
 //! `keep`: plan what of a lane goes into the origin, and do it.
+//!
+//! Invariant: what was planned is what is done; `review` looks again at both sides right before each
+//! step. What was kept is the lane's base from then on, so that it is no drift the next time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
-use tree::TreePath;
+use kernel::lock::Lock;
+use review::apply::{self, NoFaults, Options, Places};
+use review::plan::{KeepPlan, Skipped, Step, Why, Wish};
+use review::select::Selection;
+use serde_json::json;
+use tree::dir::DirTree;
+use tree::{Source, TreePath};
+use workspace::manifest::{self, Manifest};
 
-use crate::engine::Engine;
-use crate::error::{EngineError, Result};
-use crate::monitor::Monitor;
-use crate::view::LaneView;
+use crate::describe;
+use crate::engine::{Engine, done};
+use crate::error::{Doing as _, EngineError, Result};
+use crate::find;
+use crate::keeping;
+use crate::lane::{self, OpenLane, OpenRoot, RootDelta};
+use crate::monitor::{Event, Monitor};
+use crate::view::{DriftView, LaneView};
 
 /// Which lane, and what of it.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +33,8 @@ pub struct KeepRequest {
     pub lane: Option<String>,
     /// Only these paths and what is below them; empty for everything.
     pub paths: Vec<PathBuf>,
+    /// Carry set-user-id and set-group-id bits too.
+    pub set_id: bool,
 }
 
 /// Why a change stays in the lane.
@@ -31,6 +48,8 @@ pub enum LeftOutWhy {
     Conflict,
     /// Its kind cannot be kept (sockets, devices).
     CannotCarry,
+    /// A new directory of which everything inside stays in the lane.
+    NothingInside,
     /// Its base or its content cannot be trusted after a restart of the machine.
     Suspect,
 }
@@ -43,6 +62,7 @@ impl LeftOutWhy {
             LeftOutWhy::Drifted => "drifted",
             LeftOutWhy::Conflict => "conflict",
             LeftOutWhy::CannotCarry => "cannot-carry",
+            LeftOutWhy::NothingInside => "nothing-inside",
             LeftOutWhy::Suspect => "suspect",
         }
     }
@@ -87,23 +107,211 @@ pub struct KeepView {
     pub git_internal: u64,
     /// Bytes that the origin's filesystem needs.
     pub bytes: u64,
+    /// Files that are kept without their set-id bits.
+    pub set_id_dropped: Vec<(PathBuf, TreePath)>,
+}
+
+/// The plan for one root, with the tree that it is carried out from.
+struct RootPlan {
+    plan: KeepPlan,
+    inside: Box<dyn Source>,
 }
 
 /// A plan that can be carried out once.
-#[derive(Debug)]
 pub struct PreparedKeep {
     /// What it would do.
     pub view: KeepView,
+    lane: OpenLane,
+    roots: Vec<RootPlan>,
+    /// Held where nothing runs in the lane, so that nothing begins to.
+    _lock: Option<Lock>,
 }
 
-/// Makes the plan; writes nothing.
-pub fn prepare(_engine: &Engine, _request: &KeepRequest) -> Result<PreparedKeep> {
-    Err(EngineError::NotBuilt("keep"))
+impl std::fmt::Debug for PreparedKeep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PreparedKeep").field("view", &self.view).finish_non_exhaustive()
+    }
+}
+
+/// Makes the plan; writes nothing (but what an interrupted keep left is taken back first).
+pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor) -> Result<PreparedKeep> {
+    let project = engine.project(&request.dir)?;
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    let view = describe::lane(engine, &row)?;
+    let is_live = row.state == ledger::LaneState::Live;
+    let lane = lane::open(engine, row)?;
+    let lock = if is_live { None } else { Some(lane.lock()?) };
+    for root in &lane.roots {
+        keeping::repair(engine, &root.view.path, monitor)?;
+    }
+    let asked = lane.locate_all(&project.asked, &request.paths)?;
+    let is_everything = request.paths.is_empty();
+    let deltas = lane.changes()?;
+    let drift = lane.drift(&deltas)?;
+    let mut view = KeepView {
+        lane: view,
+        steps: Vec::new(),
+        left_out: Vec::new(),
+        git_internal: 0,
+        bytes: 0,
+        set_id_dropped: Vec::new(),
+    };
+    let mut roots = Vec::new();
+    for ((root, delta), paths) in lane.roots.iter().zip(deltas).zip(asked) {
+        if !is_everything && paths.is_empty() {
+            // Paths were given, and all of them lie in other roots.
+            roots.push(RootPlan { plan: KeepPlan::default(), inside: root.workspace.lane_tree()? });
+            continue;
+        }
+        let suspect = is_everything && view.lane.base.other_boot;
+        roots.push(plan_root(root, delta, Selection::of(paths), &drift, suspect, request.set_id, &mut view)?);
+    }
+    Ok(PreparedKeep { view, lane, roots, _lock: lock })
+}
+
+fn plan_root(
+    root: &OpenRoot,
+    delta: RootDelta,
+    selection: Selection,
+    drift: &[DriftView],
+    suspect: bool,
+    set_id: bool,
+    view: &mut KeepView,
+) -> Result<RootPlan> {
+    let (base, inside) = (root.workspace.base_tree()?, root.workspace.lane_tree()?);
+    let drift: Vec<review::plan::Drifted> = drift
+        .iter()
+        .filter(|at| at.root == delta.root)
+        .map(|at| review::plan::Drifted { path: at.path.clone(), what: at.kind.word().to_owned() })
+        .collect();
+    let wish = Wish { set: &delta.set, selection: &selection, drift: &drift, set_id };
+    let mut plan = review::plan::plan(&wish, &*base, &*inside)?;
+    if let Some(path) = plan.unmatched.first() {
+        return Err(EngineError::NothingThere { path: path.clone() });
+    }
+    view.git_internal += delta.git_internal;
+    if suspect {
+        // A restart may have cut off what the lane wrote last: each path has to be named.
+        let whole = plan.steps.drain(..).map(|step| LeftOut {
+            root: delta.root.clone(),
+            path: step.path().clone(),
+            why: LeftOutWhy::Suspect,
+            detail: String::new(),
+        });
+        view.left_out.extend(whole);
+        plan.bytes_needed = 0;
+    }
+    view.bytes += plan.bytes_needed;
+    view.steps.extend(plan.steps.iter().map(|step| step_view(&delta.root, step)));
+    view.set_id_dropped.extend(plan.set_id_dropped.iter().map(|path| (delta.root.clone(), path.clone())));
+    for skipped in &plan.skipped {
+        match left_out(&delta.root, skipped) {
+            Some(left) => view.left_out.push(left),
+            None => view.git_internal += 1,
+        }
+    }
+    Ok(RootPlan { plan, inside })
+}
+
+fn step_view(root: &Path, step: &Step) -> StepView {
+    let (what, from) = match step {
+        Step::MoveDir { from, .. } | Step::Move { from, .. } => ("rename", Some(from.clone())),
+        Step::Put { old: None, .. } => ("add", None),
+        Step::Put { old: Some(old), new, .. } if old.kind != new.kind => ("retype", None),
+        Step::Put { .. } => ("modify", None),
+        Step::Meta { .. } => ("mode", None),
+        Step::Delete { .. } => ("delete", None),
+    };
+    StepView { root: root.to_owned(), path: step.path().clone(), what, from }
+}
+
+fn left_out(root: &Path, skipped: &Skipped) -> Option<LeftOut> {
+    let shown = |path: &TreePath| path.as_path().display().to_string();
+    let (why, detail) = match &skipped.why {
+        Why::GitInternal => return None,
+        Why::Guarded(reason) => (LeftOutWhy::Guarded, reason.clone()),
+        Why::Drifted(what) => (LeftOutWhy::Drifted, what.clone()),
+        Why::Unsupported(kind) => (LeftOutWhy::CannotCarry, format!("{kind:?}").to_lowercase()),
+        Why::Gap(reason) => (LeftOutWhy::CannotCarry, reason.clone()),
+        Why::NeedsParent(parent) => (LeftOutWhy::Conflict, format!("{} is left out", shown(parent))),
+        Why::Holds(inner) => (LeftOutWhy::Conflict, format!("{} stays", shown(inner))),
+        Why::SetId => (LeftOutWhy::CannotCarry, "set-id bit".to_owned()),
+        Why::NothingInside => (LeftOutWhy::NothingInside, String::new()),
+    };
+    Some(LeftOut { root: root.to_owned(), path: skipped.path.clone(), why, detail })
 }
 
 impl PreparedKeep {
-    /// Carries it out: all of its steps or none.
-    pub fn execute(self, _engine: &Engine, _monitor: &mut dyn Monitor) -> Result<KeepView> {
-        Err(EngineError::NotBuilt("keep"))
+    /// Carries it out: in each root all of its steps or none.
+    pub fn execute(self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<KeepView> {
+        for (root, planned) in self.lane.roots.iter().zip(&self.roots) {
+            if !planned.plan.steps.is_empty() {
+                self.execute_root(engine, root, planned, monitor)?;
+            }
+        }
+        let summary = json!({ "name": self.view.lane.name, "steps": self.view.steps.len(), "left_out": self.view.left_out.len() });
+        engine.ledger()?.insert_op(&done("keep", &self.view.lane.id, summary))?;
+        Ok(self.view)
     }
+
+    fn execute_root(
+        &self,
+        engine: &Engine,
+        root: &OpenRoot,
+        planned: &RootPlan,
+        monitor: &mut dyn Monitor,
+    ) -> Result<()> {
+        let path = &root.view.path;
+        let origin = DirTree::open(path).doing(|| format!("open {}", path.display()))?;
+        let before = self.base_record(root, &origin)?;
+        let journal = keeping::journal_dir(engine, path)?;
+        let staging = keeping::staging(engine, path)?;
+        let places = Places { staging: staging.as_deref(), journal: &journal };
+        let report =
+            apply::execute(&planned.plan, origin.fd(), &*planned.inside, &places, &Options::default(), &NoFaults);
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                let outcome = error.to_string();
+                let failed = ledger::NewOperation { outcome, ..done("keep", &self.view.lane.id, json!({})) };
+                engine.ledger()?.insert_op(&failed)?;
+                return Err(error.into());
+            }
+        };
+        for (at, why) in &report.not_carried {
+            monitor.event(Event::Warning(&format!("{}: {why}", at.as_path().display())));
+        }
+        before.advance(&touched(&planned.plan), &origin, self.lane.home.dir(), root.index)?;
+        Ok(())
+    }
+
+    /// What the base was, walked now where no walk has ended yet: after the keep it could not be told any more.
+    fn base_record(&self, root: &OpenRoot, origin: &DirTree) -> Result<Manifest> {
+        let home = self.lane.home.dir();
+        if let Some(manifest) = Manifest::load(home, root.index)? {
+            return Ok(manifest);
+        }
+        let since = workspace::base::read_stamp(&self.lane.home)?.time;
+        let options = manifest::RecordOptions { since: Some(since), skip: &root.skipped, ..Default::default() };
+        let name = manifest::file_name(root.index);
+        manifest::record(origin.fd(), &options, home, &name, &AtomicBool::new(false))?;
+        let missing = || EngineError::Damaged {
+            name: self.view.lane.name.clone(),
+            dir: home.path.clone(),
+            why: format!("{name} was written and is not there"),
+        };
+        Manifest::load(home, root.index)?.ok_or_else(missing)
+    }
+}
+
+/// Every path of the origin that the plan changed.
+fn touched(plan: &KeepPlan) -> Vec<TreePath> {
+    let mut paths = Vec::new();
+    for step in &plan.steps {
+        paths.push(step.path().clone());
+        if let Step::MoveDir { from, .. } | Step::Move { from, .. } = step {
+            paths.push(from.clone());
+        }
+    }
+    paths
 }

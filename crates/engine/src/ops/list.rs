@@ -1,9 +1,17 @@
 //! `ls`: lanes and their present state.
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
+use ledger::LaneFilter;
+
+use crate::describe;
 use crate::engine::Engine;
-use crate::error::{EngineError, Result};
+use crate::error::Result;
+use crate::find;
+use crate::lane;
+use crate::monitor::Silent;
+use crate::recover;
 use crate::view::{Counts, LaneView};
 
 /// Which lanes to list.
@@ -22,7 +30,7 @@ pub struct ListRequest {
 pub struct ListedLane {
     /// The lane.
     pub lane: LaneView,
-    /// Its changes over all roots; `None` where they could not be read, with the reason in `problem`.
+    /// Its changes over all roots; `None` where they were not read, or could not be: then `problem` says why.
     pub counts: Option<Counts>,
     /// Bytes on disk that only this lane holds.
     pub exclusive: Option<u64>,
@@ -31,16 +39,49 @@ pub struct ListedLane {
 }
 
 /// Lists lanes, newest first.
-pub fn list(_engine: &Engine, _request: &ListRequest) -> Result<Vec<ListedLane>> {
-    Err(EngineError::NotBuilt("ls"))
+pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
+    let project = if request.all { None } else { Some(engine.project(&request.dir)?.top) };
+    if request.discarded {
+        let rows = find::discarded(engine, project.as_deref())?;
+        let bare = |row: &ledger::Lane| -> Result<ListedLane> {
+            Ok(ListedLane { lane: describe::lane(engine, row)?, counts: None, exclusive: None, problem: None })
+        };
+        return rows.iter().map(bare).collect();
+    }
+    let origin = project.as_ref().map(|top| top.as_os_str().as_bytes());
+    let mut rows = engine.ledger()?.lanes(LaneFilter { origin, ..LaneFilter::default() })?;
+    recover::settle_all(engine, &mut rows, &mut Silent)?;
+    rows.reverse();
+    rows.into_iter().map(|row| look(engine, row)).collect()
+}
+
+/// One lane that cannot be read does not hide the others.
+fn look(engine: &Engine, row: ledger::Lane) -> Result<ListedLane> {
+    let view = describe::lane(engine, &row)?;
+    let read = || -> Result<(Counts, u64)> {
+        let lane = lane::open(engine, row)?;
+        let mut sums = Counts::default();
+        for root in lane.changes()? {
+            sums.add(&root.counts());
+        }
+        Ok((sums, lane.exclusive_bytes()?))
+    };
+    Ok(match read() {
+        Ok((counts, exclusive)) => {
+            ListedLane { lane: view, counts: Some(counts), exclusive: Some(exclusive), problem: None }
+        }
+        Err(error) => {
+            ListedLane { lane: view, counts: None, exclusive: None, problem: Some(error.with_causes()) }
+        }
+    })
 }
 
 /// The names of a project's lanes that are not discarded.
-pub fn names(_engine: &Engine, _dir: &std::path::Path) -> Result<Vec<String>> {
-    Err(EngineError::NotBuilt("ls"))
+pub fn names(engine: &Engine, dir: &Path) -> Result<Vec<String>> {
+    Ok(find::lanes(engine, dir)?.into_iter().map(|row| row.name).collect())
 }
 
-/// True where a lane of the project has that name or id.
-pub fn exists(_engine: &Engine, _dir: &std::path::Path, _name: &str) -> Result<bool> {
-    Err(EngineError::NotBuilt("ls"))
+/// True where a lane has that name in the project of `dir`, or that id.
+pub fn exists(engine: &Engine, dir: &Path, name: &str) -> Result<bool> {
+    Ok(find::by_name(engine, dir, name)?.is_some())
 }

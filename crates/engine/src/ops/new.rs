@@ -1,11 +1,26 @@
-//! `new`: makes lanes without running anything.
+//! `new`: makes lanes without running anything, and the making that `run` shares.
+//!
+//! The order is what makes a crash harmless: directory with lock → layers → base stamp → row. Without
+//! its stamp a directory counts as half made; a whole one without its row is named by `doctor`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use crate::engine::Engine;
+use kernel::lock::Lock;
+use ledger::Lane;
+use serde_json::{Value, json};
+use tree::copy::Progress;
+use workspace::{LaneHome, MountTable, OriginFacts, Root};
+
+use crate::clock;
+use crate::describe;
+use crate::engine::{Engine, done};
 use crate::error::{EngineError, Result};
-use crate::monitor::Monitor;
-use crate::view::{LaneView, Strategy};
+use crate::lane::{self, OpenLane};
+use crate::monitor::{Event, Monitor};
+use crate::names;
+use crate::probe;
+use crate::view::{Cost, LaneView, RootView, Strategy};
 
 /// Which lane to make.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +36,224 @@ pub struct NewRequest {
 }
 
 /// Makes a lane.
-pub fn new(_engine: &Engine, _request: &NewRequest, _monitor: &mut dyn Monitor) -> Result<LaneView> {
-    Err(EngineError::NotBuilt("new"))
+pub fn new(engine: &Engine, request: &NewRequest, monitor: &mut dyn Monitor) -> Result<LaneView> {
+    let made = make(engine, request, None, monitor)?;
+    Ok(describe::lane_with(engine, &made.lane.row, None))
+}
+
+/// A lane that was just made; its lock is still held.
+#[derive(Debug)]
+pub struct Made {
+    /// The lane.
+    pub lane: OpenLane,
+    /// Its lock.
+    pub lock: Lock,
+    /// What it cost.
+    pub cost: Cost,
+    /// What was learnt about each root.
+    pub facts: Vec<OriginFacts>,
+}
+
+/// What is decided about one root before anything is made.
+#[derive(Debug)]
+pub struct RootPlan {
+    /// The facts.
+    pub facts: OriginFacts,
+    /// Where its layers go.
+    pub placed: workspace::Placed,
+    /// How it is made, and why.
+    pub choice: workspace::Choice,
+}
+
+/// Facts and choices for every root; makes nothing.
+pub fn plan_roots(engine: &Engine, request: &NewRequest, layers: Option<&Path>) -> Result<Vec<RootPlan>> {
+    let mut tops = vec![engine.project(&request.dir)?.top];
+    for also in &request.also {
+        tops.push(further_root(engine, &request.dir, also, &tops)?);
+    }
+    let mounts = MountTable::load()?;
+    tops.iter().map(|top| plan_root(engine, top, &mounts, request.strategy, layers)).collect()
+}
+
+fn plan_root(
+    engine: &Engine,
+    top: &Path,
+    mounts: &MountTable,
+    wish: Option<Strategy>,
+    layers: Option<&Path>,
+) -> Result<RootPlan> {
+    let mut facts = OriginFacts::gather(top, mounts)?;
+    let placed = workspace::place(&facts, engine.state().path(), layers)?;
+    facts.reflinks = placed.reflinks;
+    // A place of ours beside the project is made by its first lane; its parent is on the same filesystem.
+    let near = match &placed.place {
+        workspace::LayerPlace::InState => engine.state().path(),
+        workspace::LayerPlace::At(dir) if dir.is_dir() => dir,
+        workspace::LayerPlace::At(dir) => dir.parent().unwrap_or(dir),
+    };
+    let reflink = placed.reflinks.unwrap_or(false);
+    let can = match wish {
+        Some(Strategy::Copy) => workspace::Abilities {
+            is_root: kernel::privilege::is_root(),
+            overlay_user: Ok(()),
+            overlay_root: Ok(()),
+            reflink,
+        },
+        _ => probe::abilities(engine, &facts, near, reflink)?,
+    };
+    let choice = workspace::choose(&facts, &can, wish.map(lane::strategy)).map_err(|refusal| EngineError::Refused {
+        path: top.to_owned(),
+        reasons: refusal
+            .reasons
+            .iter()
+            .map(|reason| (lane::strategy_view(refusal.strategy), reason.to_string()))
+            .collect(),
+    })?;
+    Ok(RootPlan { facts, placed, choice })
+}
+
+/// A directory of `--also`: there, not in another root, no root in it.
+fn further_root(engine: &Engine, dir: &Path, also: &Path, tops: &[PathBuf]) -> Result<PathBuf> {
+    let bad = |why: String| EngineError::BadOrigin { path: also.to_owned(), why };
+    let path = std::fs::canonicalize(dir.join(also)).map_err(|error| bad(error.to_string()))?;
+    if !path.is_dir() {
+        return Err(bad("it is not a directory".to_owned()));
+    }
+    for top in tops {
+        if path.starts_with(top) || top.starts_with(&path) {
+            return Err(bad(format!("it overlaps with {}", top.display())));
+        }
+    }
+    if path == Path::new("/") || path.starts_with(engine.state().path()) {
+        return Err(bad("it cannot be a root of a lane".to_owned()));
+    }
+    Ok(path)
+}
+
+/// Makes a lane and keeps its lock. `layers` is where the user wants them (memory, for instance).
+pub fn make(
+    engine: &Engine,
+    request: &NewRequest,
+    layers: Option<&Path>,
+    monitor: &mut dyn Monitor,
+) -> Result<Made> {
+    let began = Instant::now();
+    let project = engine.project(&request.dir)?;
+    let name = name_for(engine, request, &project.top)?;
+    let plans = plan_roots(engine, request, layers)?;
+    let (home, lock) = create_home(engine)?;
+    let id = home.id().to_owned();
+    let options = match lane::mount_mode() {
+        workspace::MountMode::Root => json!({ "mount": "root" }),
+        workspace::MountMode::User => json!({ "mount": "user" }),
+    };
+    let built = (|| -> Result<(Vec<lane::OpenRoot>, Cost, workspace::BaseStamp)> {
+        for (index, plan) in plans.iter().enumerate() {
+            home.add_root(index, &plan.placed.place)?;
+        }
+        let ours = lane::ours(engine, &home)?;
+        let inodes: Vec<u64> = plans.iter().map(|plan| plan.facts.ino).collect();
+        // The base begins before the first byte is copied: what changes during a copy has drifted.
+        let stamp = workspace::stamp(&home, &inodes)?;
+        let mut roots = Vec::with_capacity(plans.len());
+        let mut cost = Cost::default();
+        for (index, plan) in plans.iter().enumerate() {
+            let view = RootView { path: plan.facts.path.clone(), strategy: lane::strategy_view(plan.choice.strategy) };
+            let root = Root {
+                index,
+                origin: plan.facts.path.clone(),
+                strategy: plan.choice.strategy,
+                mode: lane::mount_mode(),
+                ours: ours.clone(),
+            };
+            let root = lane::open_root(&home, &root, view)?;
+            let spent = root.workspace.prepare(&mut |progress: Progress| {
+                monitor.event(Event::Copying { files: progress.entries, bytes: progress.bytes });
+            })?;
+            cost.allocated += spent.allocated;
+            cost.files += spent.files;
+            for (path, why) in &spent.left_out {
+                monitor.event(Event::Warning(&format!("not in the lane: {}: {why}", path.as_path().display())));
+            }
+            roots.push(root);
+        }
+        Ok((roots, cost, stamp))
+    })();
+    let (roots, mut cost, stamp) = match built {
+        Ok(built) => built,
+        Err(error) => return Err(given_up(home, error)),
+    };
+    cost.millis = began.elapsed().as_secs_f64() * 1000.0;
+    let views: Vec<RootView> = roots.iter().map(|root| root.view.clone()).collect();
+    let git_head = workspace::git::head(&plans[0].facts.git).and_then(|head| head.commit);
+    let row = Lane {
+        id: id.clone(),
+        name,
+        origin: bytes(&project.top),
+        project: bytes(&project.top),
+        strategy: views[0].strategy.word().to_owned(),
+        why: plans[0].choice.why.clone(),
+        created_at: clock::now_ms(),
+        base_sec: stamp.time.sec,
+        base_nsec: stamp.time.nsec,
+        boot_id: stamp.boot_id,
+        git_head,
+        state: ledger::LaneState::New,
+        layers: bytes(home.path()),
+        roots: describe::further_roots(&views),
+        options,
+        cost_ms: cost.millis,
+        cost_bytes: cost.allocated,
+        discarded_at: None,
+    };
+    if let Err(error) = record(engine, &row) {
+        return Err(given_up(home, error));
+    }
+    let facts = plans.into_iter().map(|plan| plan.facts).collect();
+    Ok(Made { lane: OpenLane { row, home, roots }, lock, cost, facts })
+}
+
+fn record(engine: &Engine, row: &Lane) -> Result<()> {
+    let operation = done("new", &row.id, json!({ "name": row.name, "strategy": row.strategy, "undo": Value::Null }));
+    engine.ledger()?.act(|act| -> Result<()> {
+        act.insert_lane(row)?;
+        act.insert_op(&operation)?;
+        Ok(())
+    })
+}
+
+fn name_for(engine: &Engine, request: &NewRequest, top: &Path) -> Result<String> {
+    let ledger = engine.ledger()?;
+    let origin = bytes(top);
+    match &request.name {
+        Some(name) => {
+            names::check(name)?;
+            if ledger.lane_by_name(&origin, name)?.is_some() {
+                return Err(EngineError::NameTaken { name: name.clone() });
+            }
+            Ok(name.clone())
+        }
+        None => Ok(names::generate(|name| ledger.lane_by_name(&origin, name).is_ok_and(|row| row.is_some()))),
+    }
+}
+
+fn create_home(engine: &Engine) -> Result<(LaneHome, Lock)> {
+    loop {
+        match LaneHome::create(engine.state().path(), &clock::new_id()) {
+            // Forty random bits met an older lane: another draw.
+            Err(workspace::Error::Exists { .. }) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Takes back what was made; the first error is the one that is told.
+fn given_up(home: LaneHome, error: EngineError) -> EngineError {
+    let _ = home.remove();
+    error
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt as _;
+    path.as_os_str().as_bytes().to_vec()
 }

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use crate::describe;
 use crate::engine::Engine;
-use crate::error::{EngineError, Result};
-use crate::view::{DriftView, LaneView, Next, RootChanges, RunView};
+use crate::error::Result;
+use crate::find;
+use crate::lane;
+use crate::view::{DriftView, LaneState, LaneView, Next, RootChanges, RunView};
 
 /// Which lane to show.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +38,38 @@ pub struct ShowAnswer {
 }
 
 /// Shows a lane.
-pub fn show(_engine: &Engine, _request: &ShowRequest) -> Result<ShowAnswer> {
-    Err(EngineError::NotBuilt("show"))
+pub fn show(engine: &Engine, request: &ShowRequest) -> Result<ShowAnswer> {
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    let view = describe::lane(engine, &row)?;
+    let runs = engine.ledger()?.runs(&row.id)?.iter().map(describe::run).collect();
+    let lane = lane::open(engine, row)?;
+    let deltas = lane.changes()?;
+    let drift = lane.drift(&deltas)?;
+    let changes: Vec<RootChanges> =
+        deltas.iter().map(|delta| RootChanges { root: delta.root.clone(), counts: delta.counts() }).collect();
+    let mut answer = ShowAnswer {
+        next: Vec::new(),
+        home_changes: lane.home_changes(),
+        exclusive: lane.exclusive_bytes()?,
+        lane: view,
+        changes,
+        drift,
+        runs,
+    };
+    answer.runs.sort_by_key(|run: &RunView| std::cmp::Reverse(run.id));
+    answer.next = next(&answer.lane, &answer.changes);
+    Ok(answer)
+}
+
+/// What makes sense now, best first.
+pub fn next(lane: &LaneView, changes: &[RootChanges]) -> Vec<Next> {
+    let name = || lane.name.clone();
+    let has_changes = changes.iter().any(|root| root.counts.total() > 0);
+    match (lane.state, has_changes) {
+        (LaneState::Live, true) => vec![Next::Diff(name()), Next::Exec(name()), Next::Stop(name())],
+        (LaneState::Live, false) => vec![Next::Exec(name()), Next::Stop(name())],
+        (LaneState::Discarded, _) => vec![Next::Recover(name())],
+        (_, true) => vec![Next::Diff(name()), Next::Keep(name()), Next::Discard(name())],
+        (_, false) => vec![Next::Exec(name()), Next::Discard(name())],
+    }
 }

@@ -1,0 +1,281 @@
+//! [`OpenLane`]: a lane's row, its directory and the workspaces of its roots, ready to be looked at or run.
+//!
+//! Invariant: opening takes no lock and changes nothing; who writes layers takes [`OpenLane::lock`] first.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kernel::lock::Lock;
+use ledger::Lane;
+use tree::dir::DirTree;
+use tree::{Change, ChangeSet, TreePath};
+use workspace::{Base, LaneHome, MountMode, Root, Workspace};
+
+use crate::describe;
+use crate::engine::Engine;
+use crate::error::{Doing as _, EngineError, Result};
+use crate::view::{Counts, DriftKind, DriftView, RootChanges, RootView, Strategy};
+
+/// A lane that was found on disk.
+#[derive(Debug)]
+pub struct OpenLane {
+    /// Its row.
+    pub row: Lane,
+    /// Its directory.
+    pub home: LaneHome,
+    /// Its roots, the origin first.
+    pub roots: Vec<OpenRoot>,
+}
+
+/// One root of a lane.
+#[derive(Debug)]
+pub struct OpenRoot {
+    /// Where it is, and how it is made.
+    pub view: RootView,
+    /// Its number.
+    pub index: usize,
+    /// The view itself.
+    pub workspace: Box<dyn Workspace>,
+    /// Directories of ours inside it.
+    pub skipped: Vec<TreePath>,
+}
+
+/// What changed in one root.
+#[derive(Debug, Clone, Default)]
+pub struct RootDelta {
+    /// The root's directory.
+    pub root: PathBuf,
+    /// Its number.
+    pub index: usize,
+    /// The changes that a reviewer looks at, and what could not be compared.
+    pub set: ChangeSet,
+    /// Changes of git's own files.
+    pub git_internal: u64,
+}
+
+impl RootDelta {
+    /// The sums.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts { git_internal: self.git_internal, gaps: self.set.gaps.len() as u64, ..Counts::default() };
+        self.set.changes.iter().for_each(|change| counts.count(change));
+        counts
+    }
+}
+
+/// The mode in which this caller mounts overlays.
+pub fn mount_mode() -> MountMode {
+    if kernel::privilege::is_root() { MountMode::Root } else { MountMode::User }
+}
+
+/// The sibling crate's word for a strategy.
+pub fn strategy(strategy: Strategy) -> workspace::Strategy {
+    match strategy {
+        Strategy::Overlay => workspace::Strategy::Overlay,
+        Strategy::Copy => workspace::Strategy::Copy,
+    }
+}
+
+/// Our word for a strategy.
+pub fn strategy_view(strategy: workspace::Strategy) -> Strategy {
+    match strategy {
+        workspace::Strategy::Overlay => Strategy::Overlay,
+        workspace::Strategy::Copy => Strategy::Copy,
+    }
+}
+
+/// Opens a lane that is not discarded.
+pub fn open(engine: &Engine, row: Lane) -> Result<OpenLane> {
+    let home = LaneHome::open(engine.state().path(), &row.id).map_err(|error| damaged(engine, &row, &error))?;
+    let mode = if row.options["mount"].as_str() == Some("user") { MountMode::User } else { mount_mode_of(&row) };
+    let views = describe::roots(&row);
+    let ours = ours(engine, &home)?;
+    let mut roots = Vec::with_capacity(views.len());
+    for (index, view) in views.into_iter().enumerate() {
+        let root = Root { index, origin: view.path.clone(), strategy: strategy(view.strategy), mode, ours: ours.clone() };
+        roots.push(open_root(&home, &root, view).map_err(|error| gone_or(&row, error))?);
+    }
+    Ok(OpenLane { row, home, roots })
+}
+
+/// The workspace of one root whose layers have their place.
+pub fn open_root(home: &LaneHome, root: &Root, view: RootView) -> Result<OpenRoot> {
+    let skipped = root.skipped();
+    Ok(OpenRoot { view, index: root.index, workspace: workspace::workspace(home, root)?, skipped })
+}
+
+/// A lane is read in the mode that it was made in, whoever reads it.
+fn mount_mode_of(row: &Lane) -> MountMode {
+    match row.options["mount"].as_str() {
+        Some("root") => MountMode::Root,
+        _ => mount_mode(),
+    }
+}
+
+/// Directories that belong to us: the state directory and where layers stand.
+pub fn ours(engine: &Engine, home: &LaneHome) -> Result<Vec<PathBuf>> {
+    let mut ours = vec![engine.state().path().to_owned()];
+    ours.extend(home.places_elsewhere()?);
+    Ok(ours)
+}
+
+fn damaged(engine: &Engine, row: &Lane, error: &workspace::Error) -> EngineError {
+    let dir = engine.state().lanes().join(&row.id);
+    EngineError::Damaged { name: row.name.clone(), dir, why: error.to_string() }
+}
+
+/// A missing origin is told as that, not as a failing call.
+fn gone_or(row: &Lane, error: EngineError) -> EngineError {
+    let origin = describe::path(&row.origin);
+    if origin.symlink_metadata().is_ok() {
+        return error;
+    }
+    EngineError::OriginGone { name: row.name.clone(), path: origin }
+}
+
+impl OpenLane {
+    /// The lane for this process alone.
+    pub fn lock(&self) -> Result<Lock> {
+        let busy = || EngineError::Busy { name: self.row.name.clone(), pid: self.home.holder().ok().flatten() };
+        self.home.try_lock()?.ok_or_else(busy)
+    }
+
+    /// What changed, root by root.
+    pub fn changes(&self) -> Result<Vec<RootDelta>> {
+        self.roots.iter().map(|root| root.changes().map_err(|error| gone_or(&self.row, error))).collect()
+    }
+
+    /// The sums, root by root.
+    pub fn counts(&self) -> Result<Vec<RootChanges>> {
+        let sums = |delta: RootDelta| RootChanges { counts: delta.counts(), root: delta.root };
+        Ok(self.changes()?.into_iter().map(sums).collect())
+    }
+
+    /// Bytes on disk that only this lane holds.
+    pub fn exclusive_bytes(&self) -> Result<u64> {
+        self.roots.iter().try_fold(0, |sum, root| Ok(sum + root.workspace.exclusive_bytes()?))
+    }
+
+    /// Changes below `$HOME` inside: entries in the upper layers over it. They are never kept.
+    pub fn home_changes(&self) -> u64 {
+        let Ok(home) = kernel::open::dir_beneath(&self.home.dir().fd, b"home") else { return 0 };
+        let mut count = 0;
+        for part in kernel::dir::entries(&home).unwrap_or_default() {
+            let upper = [part.name.as_slice(), b"/u"].concat();
+            let Ok(upper) = kernel::open::dir_beneath(&home, &upper) else { continue };
+            let _ = tree::walk::walk(std::os::fd::AsFd::as_fd(&upper), &mut |_, entry| {
+                count += u64::from(!entry.is_dir());
+                tree::walk::Visit::Enter
+            });
+        }
+        count
+    }
+
+    /// What drifted in the origins, where it meets the lane's changes.
+    pub fn drift(&self, deltas: &[RootDelta]) -> Result<Vec<DriftView>> {
+        let mut found = Vec::new();
+        for (root, delta) in self.roots.iter().zip(deltas) {
+            let origin = DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
+            let base = Base::load(&self.home, root.index)?;
+            found.extend(workspace::drift(&delta.set, &base, &origin)?.into_iter().map(|at| root.drifted(at)));
+        }
+        Ok(found)
+    }
+
+    /// What drifted anywhere in the origins.
+    pub fn drift_all(&self) -> Result<Vec<DriftView>> {
+        let mut found = Vec::new();
+        for root in &self.roots {
+            let origin = DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
+            let base = Base::load(&self.home, root.index)?;
+            found.extend(workspace::drift_all(&base, &origin, &root.skipped)?.into_iter().map(|at| root.drifted(at)));
+        }
+        Ok(found)
+    }
+
+    /// The root that holds a path, and the path in it. `path` is absolute.
+    pub fn locate(&self, path: &Path) -> Result<(usize, TreePath)> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let outside =
+            || EngineError::PathOutside { path: path.to_owned(), roots: self.roots.iter().map(|r| r.view.path.clone()).collect() };
+        // A root may lie in another one: the innermost is meant.
+        let holds = |root: &&OpenRoot| path.starts_with(&root.view.path);
+        let root = self.roots.iter().filter(holds).max_by_key(|root| root.view.path.as_os_str().len()).ok_or_else(outside)?;
+        let inner = path.strip_prefix(&root.view.path).map_err(|_| outside())?;
+        let inner = TreePath::new(inner.as_os_str().as_bytes()).map_err(|_| outside())?;
+        Ok((root.index, inner))
+    }
+
+    /// Path arguments as tree paths, one list for each root.
+    pub fn locate_all(&self, dir: &Path, paths: &[PathBuf]) -> Result<Vec<Vec<TreePath>>> {
+        let mut found = vec![Vec::new(); self.roots.len()];
+        for path in paths {
+            let (index, inner) = self.locate(&lexical(dir, path))?;
+            found[index].push(inner);
+        }
+        Ok(found)
+    }
+}
+
+impl OpenRoot {
+    /// What changed in it.
+    pub fn changes(&self) -> Result<RootDelta> {
+        let mut set = self.workspace.changes()?;
+        let before = set.changes.len();
+        set.changes.retain(|change| !is_git_internal(change));
+        set.gaps.retain(|(path, _)| !review::guard::git_internal(path));
+        let git_internal = (before - set.changes.len()) as u64;
+        Ok(RootDelta { root: self.view.path.clone(), index: self.index, set, git_internal })
+    }
+
+    fn drifted(&self, at: workspace::Drifted) -> DriftView {
+        let kind = match at.what {
+            workspace::Drift::Modified => DriftKind::Modified,
+            workspace::Drift::Deleted => DriftKind::Deleted,
+            workspace::Drift::Created => DriftKind::Created,
+            workspace::Drift::Replaced => DriftKind::Replaced,
+            workspace::Drift::BaseUnknown => DriftKind::BaseUnknown,
+        };
+        DriftView { root: self.view.path.clone(), path: at.path, kind }
+    }
+}
+
+/// A rename out of `.git` or into it is looked at; one inside is not.
+fn is_git_internal(change: &Change) -> bool {
+    review::guard::git_internal(&change.path) && review::guard::git_internal(change.old_path())
+}
+
+/// Paths of the drift of one root.
+pub fn drifted_paths(drift: &[DriftView], root: &Path) -> BTreeSet<TreePath> {
+    drift.iter().filter(|at| at.root == root).map(|at| at.path.clone()).collect()
+}
+
+/// `path` below `dir` without `.` and `..`, by its letters: it may exist in the lane only.
+pub fn lexical(dir: &Path, path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut out = PathBuf::new();
+    for part in dir.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::lexical;
+
+    #[test]
+    fn dots_in_a_path_argument_are_resolved_by_its_letters() {
+        let dir = Path::new("/p/a");
+        assert_eq!(lexical(dir, Path::new("./b/../c")), Path::new("/p/a/c"));
+        assert_eq!(lexical(dir, Path::new("../../..")), Path::new("/"));
+        assert_eq!(lexical(dir, Path::new("/q/r/")), Path::new("/q/r"));
+    }
+}

@@ -1,0 +1,105 @@
+//! Puts right what a crash left: a lane that is recorded as live though nobody holds it, a lane that
+//! was moved to the trash without its row, rows whose directory is gone, trash past its time.
+//!
+//! Invariant: nothing here deletes a lane that was not discarded, and nothing here costs anything for
+//! lanes that are at rest.
+
+use std::path::Path;
+
+use ledger::{Exit, Lane, LaneState};
+use workspace::home::LaneHome;
+
+use crate::clock;
+use crate::engine::{Engine, done};
+use crate::error::Result;
+use crate::monitor::{Event, Monitor};
+
+/// How long a discarded lane stays in the trash: 14 days.
+pub const RETENTION_MS: i64 = 14 * 86_400_000;
+
+/// Brings rows in step with what is there.
+pub fn settle_all(engine: &Engine, rows: &mut Vec<Lane>, monitor: &mut dyn Monitor) -> Result<()> {
+    let mut kept = Vec::with_capacity(rows.len());
+    for mut row in rows.drain(..) {
+        if row.state == LaneState::Live {
+            settle_live(engine, &mut row, monitor)?;
+        }
+        // One lstat a lane: a `discard` that died between its two steps leaves the row behind.
+        let is_there = engine.state().lanes().join(&row.id).symlink_metadata().is_ok();
+        if !is_there && engine.state().trash().join(&row.id).symlink_metadata().is_ok() {
+            engine.ledger()?.discard_lane(&row.id, clock::now_ms())?;
+            monitor.event(Event::Repaired("a lane was half discarded", &row.name));
+            continue;
+        }
+        kept.push(row);
+    }
+    *rows = kept;
+    Ok(())
+}
+
+/// A lane that is recorded as live is live as long as somebody holds its lock.
+fn settle_live(engine: &Engine, row: &mut Lane, monitor: &mut dyn Monitor) -> Result<()> {
+    let Ok(home) = LaneHome::open(engine.state().path(), &row.id) else { return Ok(()) };
+    let Some(_lock) = home.try_lock()? else { return Ok(()) };
+    engine.ledger()?.act(|act| -> ledger::Result<()> {
+        act.set_state(&row.id, LaneState::Idle)?;
+        Ok(())
+    })?;
+    if let Some(run) = engine.ledger()?.last_run(&row.id)?
+        && run.ended_at.is_none()
+    {
+        engine.ledger()?.end_run(run.id, clock::now_ms(), Exit::Lost)?;
+    }
+    row.state = LaneState::Idle;
+    monitor.event(Event::Repaired("a lane was left live", &row.name));
+    Ok(())
+}
+
+/// Deletes what has been in the trash longer than the retention time. A problem with one lane is told and
+/// does not stop the rest.
+pub fn empty_trash(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(engine.state().trash()) else { return Ok(()) };
+    let now = clock::now_ms();
+    for entry in entries.flatten() {
+        let Some(id) = entry.file_name().to_str().map(str::to_owned) else { continue };
+        // A directory without a row is not known to be discarded long enough: it stays.
+        let Some(row) = engine.ledger()?.lane(&id)? else { continue };
+        if row.state != LaneState::Discarded || row.discarded_at.is_none_or(|at| now - at < RETENTION_MS) {
+            continue;
+        }
+        if let Err(error) = delete_trashed(engine, &id) {
+            monitor.event(Event::Warning(&format!("lane {} in the trash: {error}", row.name)));
+        }
+    }
+    Ok(())
+}
+
+fn delete_trashed(engine: &Engine, id: &str) -> Result<()> {
+    let home = LaneHome::open_trashed(engine.state().path(), id)?;
+    let Some(_lock) = home.try_lock()? else { return Ok(()) };
+    home.remove()?;
+    engine.ledger()?.insert_op(&done("expire", id, serde_json::Value::Null))?;
+    Ok(())
+}
+
+/// Lane directories that no row speaks of, and rows whose directory is gone: `(id, what)`.
+pub fn remnants(engine: &Engine) -> Result<Vec<(String, &'static str)>> {
+    let mut found = Vec::new();
+    let rows = engine.ledger()?.lanes(ledger::LaneFilter::default())?;
+    for id in names_in(&engine.state().lanes()) {
+        if !rows.iter().any(|row| row.id == id) {
+            found.push((id, "a directory without a record"));
+        }
+    }
+    for row in rows {
+        if engine.state().lanes().join(&row.id).symlink_metadata().is_err() {
+            found.push((row.id, "a record without its directory"));
+        }
+    }
+    Ok(found)
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str().map(str::to_owned)).collect()
+}
