@@ -7,6 +7,7 @@ use ledger::{Lane, LaneFilter};
 
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
+use crate::keeping;
 use crate::monitor::Silent;
 use crate::recover;
 
@@ -16,6 +17,8 @@ const PREFIX: usize = 4;
 /// The undiscarded lanes of the project of `dir`, oldest first, as they are now.
 pub fn lanes(engine: &Engine, dir: &Path) -> Result<Vec<Lane>> {
     let project = engine.project(dir)?;
+    recover::sweep(engine, &mut Silent)?;
+    keeping::repair(engine, &project.top, &mut Silent)?;
     let origin = project.top.as_os_str().as_bytes();
     let mut rows = engine.ledger()?.lanes(LaneFilter { origin: Some(origin), ..LaneFilter::default() })?;
     recover::settle_all(engine, &mut rows, &mut Silent)?;
@@ -51,6 +54,7 @@ pub fn by_name(engine: &Engine, dir: &Path, name: &str) -> Result<Option<Lane>> 
     let ledger = engine.ledger()?;
     // A lane whose project is gone can still be named by its id from anywhere.
     let project = engine.project(dir)?;
+    keeping::repair(engine, &project.top, &mut Silent)?;
     let mut found = ledger.lane_by_name(project.top.as_os_str().as_bytes(), name)?;
     if found.is_none() && name.len() >= PREFIX && name.len() <= 8 && name.bytes().all(|b| b.is_ascii_alphanumeric()) {
         let mut rows = ledger.lanes(LaneFilter::default())?;

@@ -75,11 +75,13 @@ pub fn overlay(lower: &Path, layers: &Path, mode: MountMode) -> Result<std::resu
         let dir = open::dir_beneath(&above, name.as_bytes())?;
         node::mkdir_at(&dir, b"u", 0o700)?;
         node::mkdir_at(&dir, b"w", 0o700)?;
-        let (lower, upper) = (open::root_dir(lower)?, open::dir_beneath(&dir, b"u")?);
-        let work = open::dir_beneath(&dir, b"w")?;
+        let at = layers.join(&name);
         let is_user = mode == MountMode::User;
         let options = OverlayOptions { user_xattr: is_user, volatile: true, redirect_dir: !is_user, index: !is_user };
         in_namespaces(is_user, || {
+            // Opened in there: the kernel takes only layers of the mount namespace that mounts.
+            let (lower, dir) = (open::root_dir(lower)?, open::root_dir(&at)?);
+            let (upper, work) = (open::dir_beneath(&dir, b"u")?, open::dir_beneath(&dir, b"w")?);
             let layers = Some((upper.as_fd(), work.as_fd()));
             Detached::overlay(&[lower.as_fd()], layers, options, Attributes::default()).map(|_| ())
         })

@@ -5,9 +5,11 @@
 //! lanes that are at rest.
 
 use std::path::Path;
+use std::time::Duration;
 
 use ledger::{Exit, Lane, LaneState};
 use workspace::home::LaneHome;
+use workspace::recover::RemnantKind;
 
 use crate::clock;
 use crate::engine::{Engine, done};
@@ -24,17 +26,80 @@ pub fn settle_all(engine: &Engine, rows: &mut Vec<Lane>, monitor: &mut dyn Monit
         if row.state == LaneState::Live {
             settle_live(engine, &mut row, monitor)?;
         }
-        // One lstat a lane: a `discard` that died between its two steps leaves the row behind.
-        let is_there = engine.state().lanes().join(&row.id).symlink_metadata().is_ok();
-        if !is_there && engine.state().trash().join(&row.id).symlink_metadata().is_ok() {
-            engine.ledger()?.discard_lane(&row.id, clock::now_ms())?;
-            monitor.event(Event::Repaired("a lane was half discarded", &row.name));
-            continue;
+        // One lstat a lane: a `discard` that died between its steps leaves the row behind.
+        let dir = engine.state().lanes().join(&row.id);
+        let is_whole = dir.join("base").symlink_metadata().is_ok();
+        if is_whole || !finish_discard(engine, &row, monitor)? {
+            kept.push(row);
         }
-        kept.push(row);
     }
     *rows = kept;
     Ok(())
+}
+
+/// Ends a discard that was interrupted: true where the lane is gone now.
+fn finish_discard(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) -> Result<bool> {
+    match LaneHome::open(engine.state().path(), &row.id) {
+        Ok(home) => {
+            // Without its stamp a lane is half removed; whoever holds it is at it.
+            let Some(_lock) = home.try_lock()? else { return Ok(false) };
+            home.remove()?;
+        }
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error.into()),
+    }
+    engine.ledger()?.discard_lane(&row.id, clock::now_ms())?;
+    monitor.event(Event::Repaired("a lane was half discarded", &row.name));
+    Ok(true)
+}
+
+/// Clears lane directories that no row speaks of: lanes whose making was interrupted. What may hold work
+/// stays and is named by `doctor`.
+pub fn sweep(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
+    let names = names_in(&engine.state().lanes());
+    if names.is_empty() {
+        return Ok(());
+    }
+    let rows = engine.ledger()?.lanes(ledger::LaneFilter::default())?;
+    let is_known = |id: &str| rows.iter().any(|row| row.id == id);
+    if names.iter().all(|id| is_known(id)) {
+        return Ok(());
+    }
+    let state = engine.state().path();
+    for remnant in workspace::recover::remnants(state, &is_known, Duration::from_millis(RETENTION_MS.unsigned_abs()))? {
+        let is_empty = || LaneHome::open(state, &remnant.id).is_ok_and(|home| never_ran(&home));
+        let clear = match remnant.kind {
+            RemnantKind::HalfMade | RemnantKind::Temporary => true,
+            RemnantKind::Unknown => is_empty(),
+            // The trash has its own rule, which asks the ledger.
+            RemnantKind::OldTrash => false,
+        };
+        // The row may have been written since the list was read.
+        if clear && (is_known(&remnant.id) || engine.ledger()?.lane(&remnant.id)?.is_none()) {
+            workspace::recover::clear(state, &remnant)?;
+            monitor.event(Event::Repaired("a lane was half made", &remnant.id));
+        }
+    }
+    Ok(())
+}
+
+/// True where nothing can have been written: no finished copy, empty uppers, no layers over the home.
+fn never_ran(home: &LaneHome) -> bool {
+    let is_empty = |name: &str| match kernel::open::dir_beneath(&home.dir().fd, name.as_bytes()) {
+        Ok(dir) => kernel::dir::entries(&dir).is_ok_and(|names| names.is_empty()),
+        Err(error) => error.is_not_found(),
+    };
+    let has = |name: String| !matches!(kernel::meta::stat_at_if_there(&home.dir().fd, name.as_bytes()), Ok(None));
+    let roots = home.root_count().unwrap_or(0);
+    let untouched = |index: usize| match home.layers(index) {
+        Ok(layers) => {
+            let upper = std::fs::read_dir(&layers.upper);
+            !has(format!("copied.{index}"))
+                && upper.map_or_else(|error| error.kind() == std::io::ErrorKind::NotFound, |mut names| names.next().is_none())
+        }
+        Err(error) => error.is_not_found(),
+    };
+    is_empty("home") && is_empty("runs") && (0..roots).all(untouched)
 }
 
 /// A lane that is recorded as live is live as long as somebody holds its lock.

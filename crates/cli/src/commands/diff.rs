@@ -59,7 +59,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
             if context.ui.is_closed() {
                 break;
             }
-            context.ui.line(&render::summary(&context.ui, file))?;
+            context.ui.line(&render::bare(file))?;
         }
     } else if args.stat {
         stat(context, &answer)?;

@@ -39,7 +39,8 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         for target in std::iter::once(&answer.target).chain(&answer.further) {
             ui.line(&report::path(target))?;
         }
-        ui.say(&format!("{} files, {}", answer.files, report::bytes(answer.bytes)));
+        let git = if request.git { "" } else { ", without .git" };
+        ui.say(&format!("{} files, {}{git}", answer.files, report::bytes(answer.bytes)));
     }
     if answer.left_out.is_empty() {
         return Ok(exit_code::DONE);

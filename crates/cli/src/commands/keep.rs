@@ -119,6 +119,7 @@ fn left_out(ui: &Ui, view: &KeepView) {
     }
     ui.tell(&ui.paint_err(Role::Warn, &format!("left out: {}", paths_word(view.left_out.len()))));
     for left in &view.left_out {
+        // Its own word says it already.
         let detail = if left.detail.is_empty() { String::new() } else { format!(": {}", escape::name(&left.detail)) };
         ui.tell(&format!("  {} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why)));
     }

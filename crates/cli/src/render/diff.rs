@@ -33,6 +33,12 @@ pub(crate) fn place(file: &FileView) -> String {
     }
 }
 
+/// The path alone; absolute where it is not the origin's.
+pub(crate) fn bare(file: &FileView) -> String {
+    let prefix = if file.root_index == 0 { String::new() } else { format!("{}/", super::report::path(&file.root)) };
+    format!("{prefix}{}", escape::name(file.change.path.as_bytes()))
+}
+
 /// One line for a change: sign, path and what else is to be known about it.
 pub(crate) fn summary(ui: &Ui, file: &FileView) -> String {
     let (letter, role) = sign(&file.change.kind);

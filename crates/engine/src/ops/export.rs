@@ -72,7 +72,9 @@ pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> 
         let report = review::export::export(&*inside, &target, ExportOptions { git: request.git })?;
         answer.files += report.files;
         answer.bytes += report.bytes;
-        answer.left_out.extend(report.not_carried);
+        // Git's own files are left out on purpose, not by accident.
+        let wanted = |(path, _): &(TreePath, String)| request.git || !review::guard::git_internal(path);
+        answer.left_out.extend(report.not_carried.into_iter().filter(wanted));
         if index == 0 {
             answer.target = target;
         } else {

@@ -16,10 +16,12 @@ use crate::clock;
 use crate::describe;
 use crate::engine::{Engine, done};
 use crate::error::{EngineError, Result};
+use crate::keeping;
 use crate::lane::{self, OpenLane};
 use crate::monitor::{Event, Monitor};
 use crate::names;
 use crate::probe;
+use crate::recover;
 use crate::view::{Cost, LaneView, RootView, Strategy};
 
 /// Which lane to make.
@@ -139,6 +141,8 @@ pub fn make(
 ) -> Result<Made> {
     let began = Instant::now();
     let project = engine.project(&request.dir)?;
+    recover::sweep(engine, monitor)?;
+    keeping::repair(engine, &project.top, monitor)?;
     let name = name_for(engine, request, &project.top)?;
     let plans = plan_roots(engine, request, layers)?;
     let (home, lock) = create_home(engine)?;
