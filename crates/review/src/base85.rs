@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn an_empty_zlib_stream_reads_as_git_writes_it() {
         let mut lines = Lines::new(Vec::new());
-        lines.write_all(&[0x78, 0x9c, 0x03, 0x00, 0x00, 0x00, 0x00, 0x01]).expect("in memory");
+        lines.write_all(&[0x78, 0x01, 0x03, 0x00, 0x00, 0x00, 0x00, 0x01]).expect("in memory");
         assert_eq!(lines.finish().expect("in memory"), b"HcmV?d00001\n");
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tree::{Change, ChangeKind, ChangeSet, Entry, Source, TreePath};
+use tree::{ChangeKind, ChangeSet, Entry, Source, TreePath};
 
 use crate::error::{Reading as _, Result};
 
@@ -37,43 +37,26 @@ impl Pair {
     }
 }
 
-/// Takes a change set apart. Directory renames at a path of `whole` are left out (their consumer
-/// moves the directory itself); changes inside those are given with old sides at the new place.
+/// Takes a change set apart. Directory renames at a path of `whole` are left out: their consumer moves
+/// the directory itself, and changes inside have the old side where it stands once that is done.
 pub fn flatten(set: &ChangeSet, base: &dyn Source, lane: &dyn Source, whole: &BTreeSet<TreePath>) -> Result<Vec<Pair>> {
-    let split: Vec<(&TreePath, &TreePath)> = dir_renames(set).filter(|(_, to)| !whole.contains(*to)).collect();
-    let moved: Vec<(&TreePath, &TreePath)> = dir_renames(set).filter(|(_, to)| whole.contains(*to)).collect();
-    let now = |path: &TreePath| moved_path(&moved, path);
-
+    let (moved, split): (Vec<_>, Vec<_>) = dir_renames(set).into_iter().partition(|(_, to)| whole.contains(*to));
     let mut old: BTreeMap<TreePath, Entry> = BTreeMap::new();
     let mut new: BTreeMap<TreePath, (Entry, Option<TreePath>, bool)> = BTreeMap::new();
-    // Where a walk over a renamed directory speaks, single changes below it would repeat it;
-    // only what came there from elsewhere says more than the walk.
-    let covered = |change: &Change| {
-        split.iter().any(|(_, to)| change.path.starts_with(to)) && !matches!(change.kind, ChangeKind::Rename { .. })
-    };
-    let explicit: BTreeMap<&TreePath, &Change> = set.changes.iter().map(|change| (&change.path, change)).collect();
-
     for (from, to) in &split {
         walk(base, "base", from, &mut |path, entry| {
             old.insert(path.clone(), entry.clone());
         })?;
         walk(lane, "lane", to, &mut |path, entry| {
             let rest = path.strip_prefix(to).unwrap_or_default();
-            let differs = explicit.get(path).is_some_and(|change| change.kind != ChangeKind::Mode && change.path != **to)
-                || matches!(explicit.get(path), Some(Change { kind: ChangeKind::Rename { modified: true, .. }, .. }));
-            new.insert(path.clone(), (entry.clone(), Some(from.join_path(&rest)), differs));
+            new.insert(path.clone(), (entry.clone(), Some(from.join_path(&rest)), false));
         })?;
     }
     for change in &set.changes {
-        let dir_rename = matches!(change.kind, ChangeKind::Rename { .. })
-            && change.new.as_ref().is_some_and(Entry::is_dir);
-        if covered(change) || dir_rename {
+        if moved.iter().chain(&split).any(|(_, to)| **to == change.path) {
             continue;
         }
-        let from = match &change.kind {
-            ChangeKind::Rename { from, .. } => now(from),
-            _ => change.path.clone(),
-        };
+        let from = moved_path(&moved, change.old_path());
         let differs = match &change.kind {
             ChangeKind::Mode => false,
             ChangeKind::Rename { modified, .. } => *modified,
@@ -117,12 +100,20 @@ pub fn flatten(set: &ChangeSet, base: &dyn Source, lane: &dyn Source, whole: &BT
     Ok(pairs)
 }
 
-/// The renamed directories of a set: from, to.
-pub(crate) fn dir_renames(set: &ChangeSet) -> impl Iterator<Item = (&TreePath, &TreePath)> {
-    set.changes.iter().filter_map(|change| match &change.kind {
-        ChangeKind::Rename { from, .. } if change.new.as_ref().is_some_and(Entry::is_dir) => Some((from, &change.path)),
-        _ => None,
-    })
+/// The renamed directories of a set: from, to. One that only goes along with another is none.
+pub(crate) fn dir_renames(set: &ChangeSet) -> Vec<(&TreePath, &TreePath)> {
+    let mut found: Vec<(&TreePath, &TreePath)> = Vec::new();
+    // Sorted by the new path, so the directory that others go along with comes first.
+    for change in &set.changes {
+        let ChangeKind::Rename { from, .. } = &change.kind else { continue };
+        let along = found.iter().any(|(f, t)| {
+            change.path.strip_prefix(t).is_some_and(|rest| f.join_path(&rest) == *from)
+        });
+        if change.new.as_ref().is_some_and(Entry::is_dir) && !along {
+            found.push((from, &change.path));
+        }
+    }
+    found
 }
 
 /// Where a path of the base stands once the directories of `moved` have been moved.

@@ -112,6 +112,8 @@ pub enum Why {
     Holds(TreePath),
     /// Only a set-id bit changed, and those were not asked for.
     SetId,
+    /// Only its owner changed; `keep` leaves owners as they are.
+    Owner,
     /// A new directory of which everything inside is left out.
     NothingInside,
 }
@@ -189,16 +191,53 @@ impl Item {
 pub fn plan(wish: &Wish<'_>, base: &dyn Source, lane: &dyn Source) -> Result<KeepPlan> {
     let guard = Guard::new(base)?;
     let whole = whole_moves(wish, &guard, base, lane)?;
+    let moves = flat::dir_renames(wish.set).into_iter().filter(|(_, to)| whole.contains(*to)).collect();
     let mut items = items(wish, &whole, base, lane)?;
-    judge(wish, &guard, &mut items, base, lane)?;
+    let base = Moved { base, moves };
+    judge(wish, &guard, &mut items, &base, lane)?;
     settle(&mut items);
     drop_empty_dirs(&mut items);
-    write_down(wish, items, base, lane)
+    write_down(wish, items, &base, lane)
+}
+
+/// The base as it will be once the directories that move whole have been moved.
+struct Moved<'a> {
+    base: &'a dyn Source,
+    moves: Vec<(&'a TreePath, &'a TreePath)>,
+}
+
+impl Moved<'_> {
+    fn before(&self, path: &TreePath) -> TreePath {
+        before(&self.moves, path)
+    }
+}
+
+fn before(moves: &[(&TreePath, &TreePath)], path: &TreePath) -> TreePath {
+    let found = moves.iter().find_map(|(from, to)| path.strip_prefix(to).map(|rest| from.join_path(&rest)));
+    found.unwrap_or_else(|| path.clone())
+}
+
+impl Source for Moved<'_> {
+    fn entry(&self, path: &TreePath) -> kernel::Result<Option<Entry>> {
+        self.base.entry(&self.before(path))
+    }
+
+    fn list(&self, path: &TreePath) -> kernel::Result<Vec<Vec<u8>>> {
+        self.base.list(&self.before(path))
+    }
+
+    fn open(&self, path: &TreePath) -> kernel::Result<std::os::fd::OwnedFd> {
+        self.base.open(&self.before(path))
+    }
+
+    fn xattrs(&self, path: &TreePath) -> kernel::Result<Vec<tree::source::Xattr>> {
+        self.base.xattrs(&self.before(path))
+    }
 }
 
 /// The renamed directories (by their new path) that can be moved as they are.
 fn whole_moves(wish: &Wish<'_>, guard: &Guard, base: &dyn Source, lane: &dyn Source) -> Result<BTreeSet<TreePath>> {
-    let all: Vec<(&TreePath, &TreePath)> = flat::dir_renames(wish.set).collect();
+    let all = flat::dir_renames(wish.set);
     let overlap = |a: &TreePath, b: &TreePath| a.starts_with(b) || b.starts_with(a);
     let mut whole = BTreeSet::new();
     for (at, (from, to)) in all.iter().enumerate() {
@@ -226,7 +265,11 @@ fn whole_moves(wish: &Wish<'_>, guard: &Guard, base: &dyn Source, lane: &dyn Sou
 }
 
 fn items(wish: &Wish<'_>, whole: &BTreeSet<TreePath>, base: &dyn Source, lane: &dyn Source) -> Result<Vec<Item>> {
-    let asked = |path: &Option<(TreePath, Entry)>| path.as_ref().is_some_and(|side| wish.selection.covers(&side.0));
+    let moves: Vec<_> = flat::dir_renames(wish.set).into_iter().filter(|(_, to)| whole.contains(*to)).collect();
+    let asked = |side: &Option<(TreePath, Entry)>| {
+        let covers = |path: &TreePath| wish.selection.covers(path);
+        side.as_ref().is_some_and(|(path, _)| covers(path) || covers(&before(&moves, path)))
+    };
     let item = |pair: Pair, whole| Item {
         asked: asked(&pair.old) || asked(&pair.new),
         pair,
@@ -425,7 +468,9 @@ fn write_down(wish: &Wish<'_>, items: Vec<Item>, base: &dyn Source, lane: &dyn S
     let mut plan = KeepPlan {
         unmatched: wish.selection.unmatched(|asked| {
             let under = |side: Option<&(TreePath, Entry)>| side.is_some_and(|side| side.0.starts_with(asked));
-            items.iter().any(|item| under(item.old()) || under(item.new()))
+            // What only goes along with a renamed directory has no item of its own.
+            let along = |side: Option<&(TreePath, Entry)>| side.is_some_and(|side| asked.starts_with(&side.0));
+            items.iter().any(|item| under(item.old()) || under(item.new()) || (item.whole && (along(item.old()) || along(item.new()))))
                 || wish.set.gaps.iter().any(|(path, _)| path.starts_with(asked))
         }),
         ..KeepPlan::default()
@@ -475,7 +520,11 @@ fn write_down(wish: &Wish<'_>, items: Vec<Item>, base: &dyn Source, lane: &dyn S
             (Some((path, old)), Some((_, new))) => {
                 let same_kind = old.kind == new.kind;
                 if same_kind && (old.is_dir() || !pair.content_differs) {
-                    metas.push(Step::Meta { path, old, new });
+                    if old.mode == new.mode && !xattrs_differ(base, &path, lane, &path)? {
+                        plan.skipped.push(Skipped { path, why: Why::Owner });
+                    } else {
+                        metas.push(Step::Meta { path, old, new });
+                    }
                 } else {
                     puts.push(Step::Put { path, old: Some(old), new });
                 }

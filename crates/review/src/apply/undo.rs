@@ -36,14 +36,17 @@ const WRITABLE: u32 = 0o200;
 /// Takes everything back that was done of `journal`, last act first.
 pub(crate) fn undo(site: &Site<'_>, journal: &Journal) -> Result<Vec<LeftAlone>> {
     let mut left = Vec::new();
+    let moves = moves(journal);
     for op in journal.ops.iter().rev() {
-        let (path, why) = match op {
-            Op::Take { path, slot, ino } => (path, untake(site, path, slot, *ino)?),
-            Op::Put { path, slot, new } => (path, unput(site, path, slot, new)?),
-            Op::Swap { path, slot, old_ino, new } => (path, unswap(site, path, slot, *old_ino, new)?),
-            Op::Meta { path, ino, old, new } => (path, unmeta(site, path, *ino, old, new)?),
+        let (path, old, why) = match op {
+            Op::Take { path, slot, ino } => (path, Some(*ino), untake(site, path, slot, *ino)?),
+            Op::Put { path, slot, new } => (path, None, unput(site, path, slot, new)?),
+            Op::Swap { path, slot, old_ino, new } => (path, Some(*old_ino), unswap(site, path, slot, *old_ino, new)?),
+            Op::Meta { path, ino, old, new } => (path, None, unmeta(site, path, *ino, old, new)?),
         };
-        if let Some(why) = why {
+        if let Some(why) = why
+            && !rests(site, &moves, path, old)?
+        {
             left.push(LeftAlone { path: path.clone(), why, rescue: None });
         }
         site.fault("undone", path)?;
@@ -52,6 +55,39 @@ pub(crate) fn undo(site: &Site<'_>, journal: &Journal) -> Result<Vec<LeftAlone>>
     restore_times(site, journal, |dir| !busy.contains(&dir.path))?;
     left.reverse();
     Ok(left)
+}
+
+/// Something that the journal moves from one place of the origin to another.
+struct Move<'a> {
+    from: &'a TreePath,
+    slot: &'a TreePath,
+    to: &'a TreePath,
+}
+
+fn moves(journal: &Journal) -> Vec<Move<'_>> {
+    let taken = |wanted: &TreePath| {
+        journal.ops.iter().find_map(|op| match op {
+            Op::Take { path, slot, .. } if slot == wanted => Some(path),
+            _ => None,
+        })
+    };
+    let put = journal.ops.iter().filter_map(|op| match op {
+        Op::Put { path, slot, .. } => Some(Move { from: taken(slot)?, slot, to: path }),
+        _ => None,
+    });
+    put.collect()
+}
+
+/// True where an entry of a moved directory is still, or again, in it, but the directory is not where
+/// the act would have found it: then nothing was done, or it is undone already.
+fn rests(site: &Site<'_>, moves: &[Move<'_>], path: &TreePath, ino: Option<u64>) -> Result<bool> {
+    let found = moves.iter().find_map(|moved| {
+        path.strip_prefix(moved.to).filter(|rest| !rest.is_root()).map(|rest| (moved, rest))
+    });
+    let (Some((moved, rest)), Some(ino)) = (found, ino) else { return Ok(false) };
+    let before = site.spot_if_reachable(&moved.from.join_path(&rest))?;
+    let between = site.slot(&moved.slot.join_path(&rest))?;
+    Ok([before, between].into_iter().flatten().any(|spot| spot.ino() == Some(ino)))
 }
 
 /// Puts the modification times of directories back.
@@ -126,9 +162,12 @@ fn unswap(
     new: &[super::journal::Seen],
 ) -> Result<Option<&'static str>> {
     let ours = new.first().map(|seen| seen.ino);
-    let Some(here) = site.spot_if_reachable(path)? else { return Ok(Some(NO_DIR)) };
     let held = site.slot(slot)?;
-    if held.as_ref().is_some_and(|held| held.ino() == ours) || here.ino() == Some(old_ino) {
+    if held.as_ref().is_some_and(|held| held.ino() == ours) {
+        return Ok(None);
+    }
+    let Some(here) = site.spot_if_reachable(path)? else { return Ok(Some(NO_DIR)) };
+    if here.ino() == Some(old_ino) {
         return Ok(None);
     }
     if here.entry.is_none() || here.ino() != ours {

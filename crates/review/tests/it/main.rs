@@ -1,0 +1,11 @@
+//! Review over real files: every test makes an origin and a lane as two plain directories, compares
+//! them with the real comparer, and puts the result into the origin.
+
+mod exports;
+mod faults;
+mod guards;
+mod keeps;
+mod patches;
+mod random;
+mod rooms;
+mod world;
