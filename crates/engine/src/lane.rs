@@ -157,11 +157,8 @@ impl OpenLane {
 
     /// Changes below `$HOME` inside: entries in the upper layers over it. They are never kept.
     pub fn home_changes(&self) -> u64 {
-        let Ok(home) = kernel::open::dir_beneath(&self.home.dir().fd, b"home") else { return 0 };
         let mut count = 0;
-        for part in kernel::dir::entries(&home).unwrap_or_default() {
-            let upper = [part.name.as_slice(), b"/u"].concat();
-            let Ok(upper) = kernel::open::dir_beneath(&home, &upper) else { continue };
+        for upper in self.home.home_uppers().unwrap_or_default() {
             let _ = tree::walk::walk(std::os::fd::AsFd::as_fd(&upper), &mut |_, entry| {
                 count += u64::from(!entry.is_dir());
                 tree::walk::Visit::Enter

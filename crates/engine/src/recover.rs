@@ -83,23 +83,13 @@ pub fn sweep(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
     Ok(())
 }
 
-/// True where nothing can have been written: no finished copy, empty uppers, no layers over the home.
+/// True where nothing can have been written.
 fn never_ran(home: &LaneHome) -> bool {
-    let is_empty = |name: &str| match kernel::open::dir_beneath(&home.dir().fd, name.as_bytes()) {
+    let runs = match kernel::open::dir_beneath(&home.dir().fd, b"runs") {
         Ok(dir) => kernel::dir::entries(&dir).is_ok_and(|names| names.is_empty()),
         Err(error) => error.is_not_found(),
     };
-    let has = |name: String| !matches!(kernel::meta::stat_at_if_there(&home.dir().fd, name.as_bytes()), Ok(None));
-    let roots = home.root_count().unwrap_or(0);
-    let untouched = |index: usize| match home.layers(index) {
-        Ok(layers) => {
-            let upper = std::fs::read_dir(&layers.upper);
-            !has(format!("copied.{index}"))
-                && upper.map_or_else(|error| error.kind() == std::io::ErrorKind::NotFound, |mut names| names.next().is_none())
-        }
-        Err(error) => error.is_not_found(),
-    };
-    is_empty("home") && is_empty("runs") && (0..roots).all(untouched)
+    runs && home.is_unused().unwrap_or(false)
 }
 
 /// A lane that is recorded as live is live as long as somebody holds its lock.

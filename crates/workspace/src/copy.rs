@@ -48,18 +48,8 @@ impl CopyWorkspace {
         format!("copied.{}", self.root.index)
     }
 
-    fn layer_dir(&self) -> Result<OwnedFd> {
-        match open::root_dir(&self.layers.dir) {
-            Err(error) if error.is_not_found() => Err(Error::LayersGone { path: self.layers.dir.clone() }),
-            other => other.doing("open layer directory", &self.layers.dir),
-        }
-    }
-
     fn copy(&self) -> Result<DirTree> {
-        match open::dir_beneath(self.layer_dir()?, b"c") {
-            Err(error) if error.is_not_found() => Err(Error::LayersGone { path: self.layers.copy.clone() }),
-            other => other.map(DirTree::from_fd).doing("open copy", &self.layers.copy),
-        }
+        self.layers.open_layer(self.layers.open_dir()?, "c").map(DirTree::from_fd)
     }
 
     fn origin(&self) -> Result<DirTree> {
@@ -84,10 +74,10 @@ impl Workspace for CopyWorkspace {
 
     fn prepare(&self, progress: &mut dyn FnMut(Progress)) -> Result<Cost> {
         let began = Instant::now();
-        let dir = self.layer_dir()?;
+        let dir = self.layers.open_dir()?;
         // What an interrupted copy left is not trusted.
-        remove_below(&dir, b"c", &self.layers.copy)?;
-        node::mkdir_at(&dir, b"c", 0o700).doing("make copy", &self.layers.copy)?;
+        remove_below(&dir, &self.layers.name("c"), &self.layers.copy)?;
+        node::mkdir_at(&dir, &self.layers.name("c"), 0o700).doing("make copy", &self.layers.copy)?;
         let to = self.copy()?;
         let origin = self.origin()?;
         let skip = self.root.skipped();
@@ -100,7 +90,7 @@ impl Workspace for CopyWorkspace {
             Ok(copied) => copied,
             Err(error) => {
                 // A full disk must not stay full because of us.
-                remove_below(&dir, b"c", &self.layers.copy)?;
+                remove_below(&dir, &self.layers.name("c"), &self.layers.copy)?;
                 return Err(error).doing("copy the project", &self.root.origin);
             }
         };
@@ -167,9 +157,9 @@ impl Workspace for CopyWorkspace {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        match self.layer_dir() {
+        match self.layers.open_dir() {
             Err(error) if error.is_not_found() => Ok(()),
-            other => remove_below(&other?, b"c", &self.layers.copy),
+            other => remove_below(&other?, &self.layers.name("c"), &self.layers.copy),
         }
     }
 }

@@ -24,7 +24,7 @@ pub const BESIDE: &str = ".lanekeeper";
 pub enum LayerPlace {
     /// In the lane's own directory below the state directory.
     InState,
-    /// In a directory of ours elsewhere: `DIR/<lane>/<root>`. It is removed with its last lane.
+    /// In a directory of ours elsewhere: `DIR/<lane>`. It is removed with its last lane.
     At(PathBuf),
 }
 
@@ -155,11 +155,11 @@ fn remember(state: BorrowedFd<'_>, fs_id: &str, clones: bool, path: &Path) -> Re
     kernel::publish::write_file(state, memory_name(fs_id).as_bytes(), word, 0o600).doing("remember what was tried", path)
 }
 
-/// Makes (or finds) the layer directory of one root of a lane below a place of ours, and opens it.
-pub(crate) fn make_at(place: &Path, lane: &str, root: &str) -> Result<OwnedFd> {
+/// Makes (or finds) the layer directory of a lane below a place of ours.
+pub(crate) fn make_at(place: &Path, lane: &str) -> Result<()> {
     // Another lane's removal may take the shared directory away between two of our steps.
     for _ in 0..16 {
-        match try_make_at(place, lane, root) {
+        match try_make_at(place, lane) {
             Err(error) if error.is_not_found() && place.parent().is_some_and(Path::is_dir) => continue,
             other => return other,
         }
@@ -167,7 +167,7 @@ pub(crate) fn make_at(place: &Path, lane: &str, root: &str) -> Result<OwnedFd> {
     Err(Error::LayersGone { path: place.to_path_buf() })
 }
 
-fn try_make_at(place: &Path, lane: &str, root: &str) -> Result<OwnedFd> {
+fn try_make_at(place: &Path, lane: &str) -> Result<()> {
     let name = place.file_name().map(|name| name.as_encoded_bytes().to_vec()).unwrap_or_default();
     let above = open_dir(place.parent().unwrap_or(Path::new("/")))?;
     mkdir_if_absent(&above, &name, place)?;
@@ -178,10 +178,7 @@ fn try_make_at(place: &Path, lane: &str, root: &str) -> Result<OwnedFd> {
         let source = kernel::Error::new("statx", path_bytes(place), kernel::Errno::PERM);
         return Err(Error::Kernel { step: "use layer directory of another owner", path: place.to_path_buf(), source });
     }
-    mkdir_if_absent(&shared, lane.as_bytes(), place)?;
-    let lane_dir = kernel::open::dir_beneath(&shared, lane.as_bytes()).doing("open layer directory", place)?;
-    mkdir_if_absent(&lane_dir, root.as_bytes(), place)?;
-    kernel::open::dir_beneath(&lane_dir, root.as_bytes()).doing("open layer directory", place)
+    mkdir_if_absent(&shared, lane.as_bytes(), place)
 }
 
 pub(crate) fn mkdir_if_absent(dir: &OwnedFd, name: &[u8], path: &Path) -> Result<()> {

@@ -20,8 +20,10 @@ use crate::error::{Doing as _, Error, Result};
 use crate::git::{self, DotGit, GitFacts};
 use crate::mountinfo::MountTable;
 
-/// How many names of one directory are looked at before the rest is left to the background walk.
-const LOOKED_AT: usize = 400;
+/// How many names of the top level are looked at before the rest is left to the background walk.
+const LOOKED_AT: usize = 200;
+/// The same for each of git's directories, some of which have hundreds of names.
+const LOOKED_AT_IN_GIT: usize = 24;
 /// `FS_CASEFOLD_FL`, set on directories whose names are compared without regard to case.
 const CASEFOLD_FLAG: u32 = 0x4000_0000;
 /// How many examples of foreign files are kept.
@@ -151,13 +153,13 @@ fn foreign_at_the_top(dir: &OwnedFd, path: &Path, top: (u32, u32), git: &GitFact
     let mut found = ForeignOwners::default();
     let caller = caller();
     found.note(caller, top, || path.to_path_buf());
-    look_at(dir.as_fd(), path, caller, &mut found);
+    look_at(dir.as_fd(), path, caller, LOOKED_AT, &mut found);
     if git.dot_git == DotGit::Dir && git.top.as_deref() == Some(path) {
         // A commit writes in these; one of them left behind by a privileged git is the usual trap.
         for name in [".git", ".git/refs", ".git/refs/heads", ".git/objects", ".git/objects/pack", ".git/logs"] {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             if let Ok(inner) = rustix::fs::openat(dir, name, flags, Mode::empty()) {
-                look_at(inner.as_fd(), &path.join(name), caller, &mut found);
+                look_at(inner.as_fd(), &path.join(name), caller, LOOKED_AT_IN_GIT, &mut found);
             }
         }
     }
@@ -166,7 +168,7 @@ fn foreign_at_the_top(dir: &OwnedFd, path: &Path, top: (u32, u32), git: &GitFact
 
 /// Looks at the owners of the names in one directory, up to a limit. What cannot be read is left out:
 /// the background walk names it.
-fn look_at(dir: BorrowedFd<'_>, path: &Path, caller: (u32, u32), found: &mut ForeignOwners) {
+fn look_at(dir: BorrowedFd<'_>, path: &Path, caller: (u32, u32), limit: usize, found: &mut ForeignOwners) {
     let mut buffer = Vec::with_capacity(16 << 10);
     let mut names = RawDir::new(dir, buffer.spare_capacity_mut());
     let mut looked = 0;
@@ -175,7 +177,7 @@ fn look_at(dir: BorrowedFd<'_>, path: &Path, caller: (u32, u32), found: &mut For
             continue;
         }
         looked += 1;
-        if looked > LOOKED_AT {
+        if looked > limit {
             return;
         }
         let Ok(stat) = rustix::fs::statat(dir, name.file_name(), AtFlags::SYMLINK_NOFOLLOW) else { continue };

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use kernel::mountspec::{MountSpec, MountWhat, Overlay};
-use kernel::{Errno, meta, node, open, xattr};
+use kernel::{Errno, meta, node, xattr};
 use tree::copy::Progress;
 use tree::delta::{DeltaOptions, overlay_delta};
 use tree::dir::DirTree;
@@ -20,7 +20,7 @@ use tree::{ChangeSet, Source};
 
 use crate::choose::Strategy;
 use crate::contract::{Cost, Root, Workspace};
-use crate::error::{Doing as _, Error, Result};
+use crate::error::{Doing as _, Result};
 use crate::home::{Layers, MountMode, fresh_work, remove_below};
 use crate::measure::allocated_below;
 
@@ -44,18 +44,8 @@ impl OverlayWorkspace {
         }
     }
 
-    fn layer_dir(&self) -> Result<OwnedFd> {
-        match open::root_dir(&self.layers.dir) {
-            Err(error) if error.is_not_found() => Err(Error::LayersGone { path: self.layers.dir.clone() }),
-            other => other.doing("open layer directory", &self.layers.dir),
-        }
-    }
-
     fn upper(&self) -> Result<OwnedFd> {
-        match open::dir_beneath(self.layer_dir()?, b"u") {
-            Err(error) if error.is_not_found() => Err(Error::LayersGone { path: self.layers.upper.clone() }),
-            other => other.doing("open upper layer", &self.layers.upper),
-        }
+        self.layers.open_layer(self.layers.open_dir()?, "u")
     }
 
     fn origin(&self) -> Result<DirTree> {
@@ -74,12 +64,12 @@ impl Workspace for OverlayWorkspace {
 
     fn prepare(&self, _progress: &mut dyn FnMut(Progress)) -> Result<Cost> {
         let began = Instant::now();
-        make_upper(self.layer_dir()?.as_fd(), self.origin()?.fd(), &self.layers)?;
+        make_upper(self.layers.open_dir()?.as_fd(), self.origin()?.fd(), &self.layers)?;
         Ok(Cost { elapsed: began.elapsed(), ..Cost::default() })
     }
 
     fn before_mount(&self) -> Result<()> {
-        fresh_work(self.layer_dir()?.as_fd(), &self.layers, self.root.mode)
+        fresh_work(self.layers.open_dir()?.as_fd(), &self.layers, self.root.mode)
     }
 
     fn view(&self) -> MountSpec {
@@ -122,23 +112,23 @@ impl Workspace for OverlayWorkspace {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        let dir = match self.layer_dir() {
+        let dir = match self.layers.open_dir() {
             Err(error) if error.is_not_found() => return Ok(()),
             other => other?,
         };
-        remove_below(&dir, b"w", &self.layers.work)?;
-        remove_below(&dir, b"u", &self.layers.upper)
+        remove_below(&dir, &self.layers.name("w"), &self.layers.work)?;
+        remove_below(&dir, &self.layers.name("u"), &self.layers.upper)
     }
 }
 
-/// Makes the upper `u` in `dir` look like the lower root `like`; finds it made is success.
+/// Makes the upper in `dir` look like the lower root `like`; finds it made is success.
 pub(crate) fn make_upper(dir: BorrowedFd<'_>, like: BorrowedFd<'_>, layers: &Layers) -> Result<()> {
     let path = &layers.upper;
-    match node::mkdir_at(dir, b"u", 0o700) {
+    match node::mkdir_at(dir, &layers.name("u"), 0o700) {
         Err(error) if error.errno == Errno::EXIST => {}
         other => other.doing("make upper layer", path)?,
     }
-    let upper = open::dir_beneath(dir, b"u").doing("open upper layer", path)?;
+    let upper = layers.open_layer(dir, "u")?;
     let wanted = meta::stat_fd(like).doing("look at the project", path)?;
     let made = meta::stat_fd(&upper).doing("look at upper layer", path)?;
     if (made.uid, made.gid) != (wanted.uid, wanted.gid) {

@@ -134,7 +134,8 @@ fn remove(name: &'static str) -> impl Fn(&Path) {
 }
 
 fn recreate_d(origin: &Path) {
-    std::fs::remove_dir_all(origin.join("d")).expect("removed");
+    // Moved out of the project instead of removed, so that no inode number is given out again.
+    std::fs::rename(origin.join("d"), origin.with_file_name("gone")).expect("moved away");
     std::fs::create_dir_all(origin.join("d/sub")).expect("made");
     std::fs::write(origin.join("d/f"), "host").expect("written");
 }

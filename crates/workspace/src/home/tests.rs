@@ -41,14 +41,15 @@ fn removal_leaves_nothing_wherever_the_layers_are() {
     let (home, _lock) = LaneHome::create(&state, "k3").expect("made");
     let near = home.add_root(0, &LayerPlace::InState).expect("added");
     let far = home.add_root(1, &LayerPlace::At(place.clone())).expect("added");
-    assert_eq!((near.upper.clone(), far.upper.clone()), (home.path().join("roots/0/u"), place.join("k3/1/u")));
+    assert_eq!((near.upper.clone(), far.upper.clone()), (home.path().join("0.u"), place.join("k3/1.u")));
     assert_eq!(home.layers(0).expect("found"), near);
     assert_eq!(home.layers(1).expect("found"), far);
     assert_eq!(home.root_count().expect("counted"), 2);
+    assert_eq!(home.places_elsewhere().expect("listed"), [place]);
     // A tree that refuses a plain removal: what a work directory and a module cache look like.
-    let stubborn = far.dir.join("w/work/deep");
+    let stubborn = far.work.join("work/deep");
     std::fs::create_dir_all(&stubborn).expect("made");
-    std::fs::set_permissions(far.dir.join("w/work"), PermissionsExt::from_mode(0)).expect("closed");
+    std::fs::set_permissions(far.work.join("work"), PermissionsExt::from_mode(0o0)).expect("closed");
     crate::base::stamp(&home, &[1, 2]).expect("stamped");
     home.remove().expect("removed");
     assert_eq!(listing(&state.join("lanes")), Vec::<String>::new());
@@ -68,6 +69,24 @@ fn a_discarded_lane_comes_back_as_it_was() {
     let back = LaneHome::restore(&state, "k3").expect("back");
     assert_eq!(std::fs::read_to_string(back.layers(0).expect("found").upper.join("f")).expect("read"), "kept");
     assert!(LaneHome::restore(&state, "k3").is_err());
+}
+
+#[test]
+fn a_lane_is_unused_until_something_is_in_a_layer() {
+    let (_dir, state) = state();
+    let (home, _lock) = LaneHome::create(&state, "k3").expect("made");
+    assert!(home.is_unused().expect("looked"));
+    let layers = home.add_root(0, &LayerPlace::InState).expect("added");
+    std::fs::create_dir(&layers.upper).expect("made");
+    let like = kernel::open::root_dir(&state).expect("opened");
+    let over_home = home.home_layers("0", std::os::fd::AsFd::as_fd(&like)).expect("made");
+    assert!(home.is_unused().expect("looked"));
+    std::fs::write(over_home.upper.join("f"), "").expect("written");
+    assert!(!home.is_unused().expect("looked"));
+    assert_eq!(home.home_uppers().expect("opened").len(), 1);
+    std::fs::remove_file(over_home.upper.join("f")).expect("removed");
+    std::fs::write(layers.upper.join("f"), "").expect("written");
+    assert!(!home.is_unused().expect("looked"));
 }
 
 #[test]
@@ -118,5 +137,5 @@ fn b60_our_own_part_of_a_path_stays_short() {
     let (home, _lock) = LaneHome::create(&state, "k3").expect("made");
     let layers = home.add_root(0, &LayerPlace::InState).expect("added");
     let ours = layers.upper.strip_prefix(&state).expect("below").as_os_str().len();
-    assert!(ours <= "lanes/k3/roots/0/u".len(), "{ours}");
+    assert!(ours <= "lanes/k3/0.u".len(), "{ours}");
 }

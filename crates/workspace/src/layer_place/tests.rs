@@ -66,13 +66,13 @@ fn what_was_found_by_trying_is_remembered_and_leaves_nothing_behind() {
 fn the_shared_directory_goes_with_its_last_lane() {
     let scene = scene();
     let place = scene.above.join(BESIDE);
-    make_at(&place, "one", "0").expect("made");
-    make_at(&place, "two", "0").expect("made");
-    make_at(&place, "two", "0").expect("found made");
+    make_at(&place, "one").expect("made");
+    make_at(&place, "two").expect("made");
+    make_at(&place, "two").expect("found made");
     use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(std::fs::metadata(&place).expect("there").permissions().mode() & 0o777, 0o700);
     remove_at(&place, "one").expect("removed");
-    assert!(place.join("two/0").is_dir());
+    assert!(place.join("two").is_dir());
     remove_at(&place, "two").expect("removed");
     assert!(!place.exists());
     remove_at(&place, "two").expect("removed already");
@@ -83,7 +83,7 @@ fn a_link_in_place_of_the_shared_directory_is_not_followed() {
     let scene = scene();
     let place = scene.above.join(BESIDE);
     std::os::unix::fs::symlink(&scene.state, &place).expect("linked");
-    assert!(make_at(&place, "one", "0").is_err());
+    assert!(make_at(&place, "one").is_err());
     assert_eq!(std::fs::read_dir(&scene.state).expect("listed").count(), 0);
 }
 

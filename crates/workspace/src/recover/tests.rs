@@ -23,8 +23,7 @@ fn interrupted(state: &Path, place: &Path, id: &str, steps: usize) {
     }
     if steps > 2 {
         let dangling = place.with_file_name("never-made");
-        let target = dangling.join(id).join("2");
-        std::os::unix::fs::symlink(target, home.path().join("roots/2")).expect("linked");
+        std::os::unix::fs::symlink(dangling.join(id), home.path().join("2.at")).expect("linked");
     }
     if steps > 3 {
         crate::base::stamp(&home, &[1]).expect("stamped");
