@@ -184,6 +184,41 @@ pub enum EngineError {
     /// Comparing, keeping or exporting failed.
     #[error("the review failed")]
     Review(#[source] review::Error),
+    /// A wall could not be built, or the supervision of a run failed: nothing was executed, or the run was ended.
+    #[error("the lane could not be run")]
+    Sandbox(#[source] sandbox::Error),
+    /// An option that shapes a new lane was given for one that is there.
+    #[error("lane '{name}' is there already: {wish} is for new lanes")]
+    LaneIsMade {
+        /// The lane.
+        name: String,
+        /// The option.
+        wish: &'static str,
+    },
+    /// An option that shapes a lane's start was given for one that is live.
+    #[error("lane '{name}' is live: {wish} is for its start")]
+    LaneIsLive {
+        /// The lane.
+        name: String,
+        /// The option.
+        wish: &'static str,
+    },
+    /// No preset has that name.
+    #[error("there is no preset '{name}'")]
+    NoSuchPreset {
+        /// As asked for.
+        name: String,
+        /// The names that exist.
+        have: Vec<String>,
+    },
+    /// A path of the command line is not there.
+    #[error("{}: {why}", .path.display())]
+    NoSuchPath {
+        /// As asked for.
+        path: PathBuf,
+        /// The cause.
+        why: String,
+    },
     /// The verb is not there in this build.
     #[error("'{0}' is not built yet")]
     NotBuilt(&'static str),
@@ -229,6 +264,10 @@ impl EngineError {
         match self {
             E::NoSuchLane { .. }
             | E::NoLane { .. }
+            | E::NoSuchPreset { .. }
+            | E::LaneIsMade { .. }
+            | E::LaneIsLive { .. }
+            | E::NoSuchPath { .. }
             | E::WhichLane { .. }
             | E::NameTaken { .. }
             | E::NotInTrash { .. }
@@ -247,7 +286,8 @@ impl EngineError {
             | E::Kernel { .. }
             | E::Ledger(_)
             | E::Workspace(_)
-            | E::Review(_) => ErrorKind::Environment,
+            | E::Review(_)
+            | E::Sandbox(_) => ErrorKind::Environment,
             E::Damaged { .. } | E::NotBuilt(_) => ErrorKind::Internal,
         }
     }

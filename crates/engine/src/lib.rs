@@ -5,11 +5,13 @@
 
 pub mod clock;
 pub mod describe;
+pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod find;
 pub mod keeping;
 pub mod lane;
+pub mod launch;
 pub mod monitor;
 pub mod names;
 pub mod ops;
@@ -17,7 +19,9 @@ pub mod probe;
 pub mod project;
 pub mod recover;
 pub mod state_dir;
+pub mod transcript;
 pub mod view;
+pub mod walk;
 
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Result};

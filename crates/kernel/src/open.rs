@@ -26,6 +26,11 @@ pub fn root_dir(path: &Path) -> Result<OwnedFd> {
     retry(|| rustix::fs::openat(rustix::fs::CWD, path, flags, Mode::empty())).asked("open", path_bytes(path))
 }
 
+/// Opens `/dev/null` for reading and writing.
+pub fn null() -> Result<OwnedFd> {
+    rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).asked("open", "/dev/null")
+}
+
 /// Opens `path` beneath `dir`. No component may be a symbolic link, except that the last one may be
 /// one where `flags` holds `O_PATH`. `b""` and `b"."` open `dir` itself anew.
 ///

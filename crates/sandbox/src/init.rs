@@ -41,6 +41,7 @@ pub(crate) struct Birth<'b> {
     pub(crate) streams: &'b Streams,
     pub(crate) live: bool,
     pub(crate) ids: (u32, u32),
+    pub(crate) hold: &'b [BorrowedFd<'b>],
 }
 
 /// Becomes pid 1. Never returns.
@@ -57,7 +58,10 @@ pub(crate) fn main(channel: &OwnedFd, birth: &Birth<'_>) -> ! {
 
 fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Option<Started>> {
     process::die_with_parent().step(Stage::Namespaces, "die with the supervisor")?;
-    process::close_on_exec_from(3).step(Stage::Namespaces, "close what the caller left open")?;
+    let mut keep = birth.hold.to_vec();
+    keep.push(channel.as_fd());
+    keep.extend(birth.streams.given.iter().flatten().map(|fd| fd.as_fd()));
+    process::close_others(&keep).step(Stage::Namespaces, "close what the caller left open")?;
     if birth.plan.namespaces.has(Namespaces::USER) {
         map_ids(birth.ids).step(Stage::Namespaces, "map the caller's ids")?;
     }

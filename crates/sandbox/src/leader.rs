@@ -66,10 +66,13 @@ pub(crate) fn start(
         }
         Forked::Child => {
             let error = become_command(channel, &prepared, streams, terminal.as_ref(), mode, emulate_rename, joined);
-            let errno = if let Error::Step { errno, .. } = &error { *errno } else { 0 };
             let _ = fdpass::send(channel, &FromInside::failed(&error).encode(), &[]);
-            // As a shell does: 127 not found, 126 found and not executable.
-            process::exit_now(if errno == Errno::NOENT.raw_os_error() { 127 } else { 126 })
+            // As a shell does: 127 not found, 126 found and not executable. A wall that failed is ours.
+            process::exit_now(match &error {
+                Error::Step { stage: Stage::Exec, errno, .. } if *errno == Errno::NOENT.raw_os_error() => 127,
+                Error::Step { stage: Stage::Exec, .. } => 126,
+                _ => 125,
+            })
         }
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use kernel::mountspec::{MountSpec, MountWhat};
 use kernel::process::Namespaces;
 
+use crate::mask::Absent;
+
 /// Who enters the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -46,6 +48,13 @@ pub enum Op {
     },
     /// A mount.
     Mount(MountSpec),
+    /// An overlay with a mask as its first lower layer: the paths in it are absent.
+    Masked {
+        /// The overlay.
+        mount: MountSpec,
+        /// What is absent.
+        absent: Vec<Absent>,
+    },
     /// A device node of the host, by name in /dev.
     Device {
         /// Such as `null`.
@@ -117,6 +126,9 @@ impl fmt::Display for Op {
             Op::Over { from, at } => write!(f, "over      {} <- {}", shown(at), shown(from)),
             Op::Hide { at } => write!(f, "hide      {}", shown(at)),
             Op::ReadOnly { at } => write!(f, "read-only {}", shown(at)),
+            Op::Masked { mount, absent } => {
+                write!(f, "{}, {} paths absent", Op::Mount(mount.clone()), absent.len())
+            }
             Op::Mount(spec) => {
                 let access = if spec.read_only { "ro" } else { "rw" };
                 write!(f, "mount {access}  {} <- ", shown(&spec.target))?;

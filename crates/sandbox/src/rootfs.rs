@@ -50,7 +50,8 @@ fn hold(op: &Op) -> Result<Held> {
             let path = Path::new("/dev").join(name);
             Held::Clone(Detached::clone_of(mount::place(&path)?, false, kernel::error::path_bytes(&path))?)
         }
-        Op::Mount(MountSpec { what: MountWhat::Overlay(overlay), .. }) => {
+        Op::Mount(MountSpec { what: MountWhat::Overlay(overlay), .. })
+        | Op::Masked { mount: MountSpec { what: MountWhat::Overlay(overlay), .. }, .. } => {
             let lowers = overlay.lowers.iter().map(mount::place).collect::<Result<Vec<_>>>()?;
             let upper = match (&overlay.upper, &overlay.work) {
                 (Some(upper), Some(work)) => Some((mount::place(upper)?, mount::place(work)?)),
@@ -85,16 +86,26 @@ fn carry_out(root: &OwnedFd, op: &Op, held: Held) -> Result<()> {
         }
         Op::Hide { at } => hide(root, at),
         Op::ReadOnly { at } => {
-            let target = target_of(root, at)?;
+            let target = match target_of(root, at) {
+                Ok(target) => target,
+                // What this kernel does not have needs no protection.
+                Err(error) if error.is_not_found() => return Ok(()),
+                Err(error) => return Err(error),
+            };
             let clone = Detached::clone_of(&target, true, kernel::error::path_bytes(at))?;
             clone.restrict(Attributes { read_only: true, ..Attributes::default() }, true)?;
             clone.attach(&target, kernel::error::path_bytes(at))
         }
-        Op::Mount(spec) => mount_spec(root, spec, held),
+        Op::Mount(spec) => mount_spec(root, spec, held, None),
+        Op::Masked { mount, absent } => {
+            let mask = Detached::tmpfs(0o755, None, Attributes::default())?;
+            crate::mask::build(mask.root(), absent)?;
+            mount_spec(root, mount, held, Some(&mask))
+        }
     }
 }
 
-fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held) -> Result<()> {
+fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held, mask: Option<&Detached>) -> Result<()> {
     let attributes = Attributes { read_only: spec.read_only, no_suid: true, no_dev: true, no_exec: spec.no_exec };
     let made = match (&spec.what, held) {
         (MountWhat::Bind { .. }, held) => return attach(root, held, &spec.target, attributes),
@@ -105,7 +116,7 @@ fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held) -> Result<()> {
                 redirect_dir: overlay.redirect_dir,
                 index: overlay.index,
             };
-            let lowers: Vec<_> = lowers.iter().map(|fd| fd.as_fd()).collect();
+            let lowers: Vec<_> = mask.iter().map(|mask| mask.root()).chain(lowers.iter().map(|fd| fd.as_fd())).collect();
             let upper = upper.as_ref().map(|(upper, work)| (upper.as_fd(), work.as_fd()));
             Detached::overlay(&lowers, upper, options, attributes)?
         }

@@ -3,7 +3,7 @@
 //! Invariant: either the inside said that everything stands, or [`Error`] names the step and nothing was
 //! executed. The process that forks has one thread.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use kernel::fdpass;
 use kernel::process::{self, Child, Forked, Namespaces, Status, Which};
@@ -73,15 +73,22 @@ impl Inside {
 }
 
 /// Forks pid 1 of a new lane. The caller goes on at once and calls [`Inside::ready`] when it has nothing
-/// better to do. With `live`, the lane goes on after its command has ended.
-pub fn spawn(plan: &Plan, command: Option<&Command>, streams: Streams, live: bool) -> Result<Inside> {
+/// better to do. With `live`, the lane goes on after its command has ended. Pid 1 holds `hold` (the lane's
+/// lock) until it ends, so that nobody mounts the layers while they are still mounted.
+pub fn spawn(
+    plan: &Plan,
+    command: Option<&Command>,
+    streams: Streams,
+    live: bool,
+    hold: &[BorrowedFd<'_>],
+) -> Result<Inside> {
     let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
     let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     match process::fork_into(plan.namespaces).step(Stage::Namespaces, "make the namespaces")? {
         Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
         Forked::Child => {
             drop(ours);
-            init::main(&theirs, &Birth { plan, command, streams: &streams, live, ids })
+            init::main(&theirs, &Birth { plan, command, streams: &streams, live, ids, hold })
         }
     }
 }

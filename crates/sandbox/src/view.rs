@@ -13,6 +13,7 @@ use kernel::process::Namespaces;
 use rustix::fs::{AtFlags, FileType};
 
 use crate::error::{Result, Stage, Step as _};
+use crate::mask::Absent;
 use crate::plan::{Mode, Op, Plan};
 
 /// Device nodes that a lane sees.
@@ -102,6 +103,8 @@ pub enum Home {
         at: PathBuf,
         /// Its layers.
         overlay: Overlay,
+        /// What is absent in it.
+        absent: Vec<Absent>,
     },
     /// Put together from its entries, because it cannot be a layer (something is mounted below it).
     Assembled {
@@ -148,12 +151,15 @@ pub fn plan(host: &HostFacts, request: &Request) -> Plan {
     private_places(request.uid, &mut ops);
     names_and_addresses(host, request.own_network, &mut ops);
     match &request.home {
-        Home::Overlay { at, overlay } => ops.push(Op::Mount(MountSpec {
-            what: MountWhat::Overlay(overlay.clone()),
-            target: at.clone(),
-            read_only: false,
-            no_exec: false,
-        })),
+        Home::Overlay { at, overlay, absent } => ops.push(Op::Masked {
+            mount: MountSpec {
+                what: MountWhat::Overlay(overlay.clone()),
+                target: at.clone(),
+                read_only: false,
+                no_exec: false,
+            },
+            absent: absent.clone(),
+        }),
         Home::Assembled { at, parts } => {
             ops.push(tmpfs(at, 0o755));
             ops.extend(parts.iter().cloned().map(Op::Mount));

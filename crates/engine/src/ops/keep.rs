@@ -236,6 +236,7 @@ fn left_out(root: &Path, skipped: &Skipped) -> Option<LeftOut> {
         Why::NeedsParent(parent) => (LeftOutWhy::Conflict, format!("{} is left out", shown(parent))),
         Why::Holds(inner) => (LeftOutWhy::Conflict, format!("{} stays", shown(inner))),
         Why::SetId => (LeftOutWhy::CannotCarry, "set-id bit".to_owned()),
+        Why::Owner => (LeftOutWhy::CannotCarry, "its owner".to_owned()),
         Why::NothingInside => (LeftOutWhy::NothingInside, String::new()),
     };
     Some(LeftOut { root: root.to_owned(), path: skipped.path.clone(), why, detail })

@@ -1,12 +1,24 @@
 //! `run`: a command in a lane, which is made where it is new.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::engine::Engine;
-use crate::error::{EngineError, Result};
-use crate::monitor::Monitor;
+use kernel::lock::Lock;
+use kernel::process::{self, Forked};
+use sandbox::control;
+use serde_json::json;
+
+use crate::describe;
+use crate::drive::{self, Options};
+use crate::engine::{Engine, done};
+use crate::error::{Doing as _, EngineError, Result};
+use crate::find;
+use crate::lane::{self, OpenLane};
+use crate::launch::{self, Wishes};
+use crate::monitor::{Event, Monitor, Silent};
+use crate::ops::new::{self, NewRequest};
 use crate::view::{Cost, DriftView, Exit, LaneView, Net, Next, PlanView, RootChanges, Strategy};
 
 /// What to run, in which lane, behind which walls.
@@ -66,11 +78,300 @@ pub struct RunAnswer {
 }
 
 /// Runs a command in a lane.
-pub fn run(_engine: &Engine, _request: &RunRequest, _monitor: &mut dyn Monitor) -> Result<RunAnswer> {
-    Err(EngineError::NotBuilt("run"))
+pub fn run(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+    let there = match &request.name {
+        Some(name) => find::by_name(engine, &request.dir, name)?,
+        None => None,
+    };
+    match there {
+        Some(row) => in_lane(engine, lane::open(engine, row)?, request, monitor),
+        None => in_new_lane(engine, request, monitor),
+    }
+}
+
+fn in_new_lane(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+    let memory = if request.upper_tmpfs { Some(memory_place()?) } else { None };
+    let making = NewRequest {
+        dir: request.dir.clone(),
+        name: request.name.clone(),
+        also: request.also.clone(),
+        strategy: request.strategy,
+    };
+    let made = new::make(engine, &making, memory.as_deref(), monitor)?;
+    let cost = Some(made.cost);
+    start(engine, made.lane, made.lock, cost, request, monitor)
+}
+
+/// A lane that is there: joined where it is live, started where it is at rest.
+fn in_lane(engine: &Engine, lane: OpenLane, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+    for wish in [request.strategy.is_some().then_some("--strategy"), (!request.also.is_empty()).then_some("--also")] {
+        if let Some(wish) = wish {
+            return Err(EngineError::LaneIsMade { name: lane.row.name, wish });
+        }
+    }
+    match lane.home.try_lock()? {
+        Some(lock) => start(engine, lane, lock, None, request, monitor),
+        None => join(engine, lane, request, monitor),
+    }
+}
+
+/// Joins a live lane.
+fn join(engine: &Engine, lane: OpenLane, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+    let Some(live) = control::join(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)? else {
+        let pid = lane.home.holder().ok().flatten();
+        return Err(EngineError::Busy { name: lane.row.name, pid });
+    };
+    let walls_wished = !(request.ro.is_empty() && request.bind.is_empty() && request.hide.is_empty());
+    if walls_wished || request.detach || request.rm {
+        let wish = if request.detach { "--detach" } else if request.rm { "--rm" } else { "--ro, --bind and --hide" };
+        return Err(EngineError::LaneIsLive { name: lane.row.name, wish });
+    }
+    tell_drift(&lane, monitor)?;
+    let launch = launch::prepare_join(&lane, &wishes(request))?;
+    let view = describe::lane(engine, &lane.row)?;
+    monitor.event(Event::Ready { lane: &view, cost: None, net: request.net, direct: &[], shared: &[] });
+    let driven = drive::joined(engine, &lane, live, &launch, request.timeout, monitor)?;
+    answer(engine, lane, driven.exit, None, monitor)
+}
+
+/// Starts a lane whose lock we hold.
+fn start(
+    engine: &Engine,
+    lane: OpenLane,
+    lock: Lock,
+    cost: Option<Cost>,
+    request: &RunRequest,
+    monitor: &mut dyn Monitor,
+) -> Result<RunAnswer> {
+    if cost.is_none() {
+        launch::settle_renames(engine, &lane, &lock)?;
+        tell_drift(&lane, monitor)?;
+    }
+    let made_now = cost.is_some();
+    let launch = match launch::prepare(engine, &lane, &wishes(request)) {
+        Ok(launch) => launch,
+        Err(error) => return Err(undone(engine, lane, lock, made_now && request.name.is_none(), error)),
+    };
+    if request.detach {
+        return detached(engine, lane, lock, launch, cost, request, monitor);
+    }
+    let view = describe::lane_with(engine, &lane.row, None);
+    let mut ready = |monitor: &mut dyn Monitor| {
+        monitor.event(Event::Ready {
+            lane: &view,
+            cost,
+            net: request.net,
+            direct: &launch.direct,
+            shared: &launch.shared,
+        });
+    };
+    let options = Options { timeout: request.timeout, live: false, passing: request.rm };
+    let driven = match drive::own(engine, &lane, &lock, &launch, options, monitor, &mut ready) {
+        Ok(driven) => driven,
+        Err(error) => return Err(undone(engine, lane, lock, made_now && request.name.is_none(), error)),
+    };
+    if request.rm {
+        return removed(engine, lane, lock, driven.exit, cost);
+    }
+    if let Some(walk) = driven.walk {
+        walk.leave();
+    }
+    drop(lock);
+    answer(engine, lane, driven.exit, cost, monitor)
+}
+
+/// A lane that was made for a run which never began is no use to anybody: it goes. The first error is told.
+fn undone(engine: &Engine, lane: OpenLane, lock: Lock, remove: bool, error: EngineError) -> EngineError {
+    if remove {
+        let id = lane.row.id.clone();
+        drop(lane.roots);
+        if lane.home.remove().is_ok() {
+            let _ = engine.ledger().map(|ledger| ledger.act(|act| act.delete_lane(&id)));
+        }
+    }
+    drop(lock);
+    error
+}
+
+fn removed(engine: &Engine, lane: OpenLane, lock: Lock, exit: Exit, cost: Option<Cost>) -> Result<RunAnswer> {
+    let mut row = lane.row.clone();
+    drop(lane.roots);
+    lane.home.remove()?;
+    let operation = done("discard", &row.id, json!({ "name": row.name, "now": true }));
+    engine.ledger()?.act(|act| -> ledger::Result<()> {
+        act.discard_lane(&row.id, operation.at)?;
+        act.insert_op(&operation)?;
+        Ok(())
+    })?;
+    drop(lock);
+    row.state = ledger::LaneState::Discarded;
+    row.discarded_at = Some(operation.at);
+    Ok(RunAnswer {
+        lane: describe::lane_with(engine, &row, None),
+        removed: true,
+        cost,
+        exit,
+        changes: Vec::new(),
+        home_changes: 0,
+        drift: Vec::new(),
+        next: Vec::new(),
+    })
+}
+
+/// What a reviewer wants to know after a run.
+fn answer(
+    engine: &Engine,
+    lane: OpenLane,
+    exit: Exit,
+    cost: Option<Cost>,
+    _monitor: &mut dyn Monitor,
+) -> Result<RunAnswer> {
+    let deltas = lane.changes()?;
+    let drift = lane.drift(&deltas)?;
+    let changes: Vec<RootChanges> =
+        deltas.iter().map(|delta| RootChanges { root: delta.root.clone(), counts: delta.counts() }).collect();
+    let name = lane.row.name.clone();
+    let changed = changes.iter().any(|root| root.counts.total() + root.counts.git_internal > 0);
+    let next = if changed {
+        vec![Next::Diff(name.clone()), Next::Keep(name.clone()), Next::Discard(name)]
+    } else {
+        vec![Next::Exec(name.clone()), Next::Discard(name)]
+    };
+    let row = engine.ledger()?.lane(&lane.row.id)?.unwrap_or_else(|| lane.row.clone());
+    Ok(RunAnswer {
+        lane: describe::lane(engine, &row)?,
+        removed: false,
+        cost,
+        exit,
+        changes,
+        home_changes: lane.home_changes(),
+        drift,
+        next,
+    })
+}
+
+/// Forks the supervisor of a lane that stays live, and waits until its command runs.
+fn detached(
+    engine: &Engine,
+    lane: OpenLane,
+    lock: Lock,
+    launch: launch::Launch,
+    cost: Option<Cost>,
+    request: &RunRequest,
+    monitor: &mut dyn Monitor,
+) -> Result<RunAnswer> {
+    let doing = || "start the lane's supervisor".to_owned();
+    let (ours, theirs) = kernel::fdpass::pair().doing(doing)?;
+    match process::fork().doing(doing)? {
+        Forked::Child => {
+            drop(ours);
+            supervise_alone(engine.state().path(), &lane, &lock, &launch, &theirs);
+            process::exit_now(0)
+        }
+        Forked::Parent(_) => {
+            drop(theirs);
+            let mut said = vec![0u8; 8192];
+            let heard = kernel::fdpass::receive(&ours, &mut said).doing(doing)?;
+            match heard.map(|(n, _)| &said[..n]) {
+                Some([b'+', ..]) => {}
+                Some([b'-', why @ ..]) => {
+                    let why = String::from_utf8_lossy(why).into_owned();
+                    return Err(EngineError::Sandbox(sandbox::Error::Vanished(why)));
+                }
+                _ => return Err(EngineError::Sandbox(sandbox::Error::Vanished("the supervisor ended".into()))),
+            }
+            let row = engine.ledger()?.lane(&lane.row.id)?.unwrap_or_else(|| lane.row.clone());
+            let view = describe::lane(engine, &row)?;
+            let (direct, shared) = (&launch.direct, &launch.shared);
+            monitor.event(Event::Ready { lane: &view, cost, net: request.net, direct, shared });
+            let name = row.name.clone();
+            Ok(RunAnswer {
+                lane: view,
+                removed: false,
+                cost,
+                exit: Exit::Detached,
+                changes: Vec::new(),
+                home_changes: 0,
+                drift: Vec::new(),
+                next: vec![Next::Exec(name.clone()), Next::Show(name.clone()), Next::Stop(name)],
+            })
+        }
+    }
+}
+
+/// The supervisor of a live lane: a session of its own, no stream of the caller's, its own ledger.
+fn supervise_alone(state: &Path, lane: &OpenLane, lock: &Lock, launch: &launch::Launch, parent: &std::os::fd::OwnedFd) {
+    let _ = rustix::process::setsid();
+    let _ = rustix::process::chdir("/");
+    if let Ok(null) = kernel::open::null() {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+    // The caller's connection to the ledger must not be used on this side of a fork.
+    let options = crate::engine::EngineOptions { state: Some(state.to_path_buf()) };
+    let driven = Engine::open(&options).and_then(|engine| {
+        let mut ready = |_: &mut dyn Monitor| {
+            let _ = kernel::fdpass::send(parent, b"+", &[]);
+        };
+        let options = Options { timeout: None, live: true, passing: false };
+        drive::own(&engine, lane, lock, launch, options, &mut Silent, &mut ready)
+    });
+    if let Err(error) = driven {
+        let mut why = error.with_causes();
+        why.truncate(4000);
+        let _ = kernel::fdpass::send(parent, format!("-{why}").as_bytes(), &[]);
+    }
 }
 
 /// What [`run`] would do, without doing anything.
-pub fn plan(_engine: &Engine, _request: &RunRequest) -> Result<PlanView> {
-    Err(EngineError::NotBuilt("run --show-plan"))
+pub fn plan(engine: &Engine, request: &RunRequest) -> Result<PlanView> {
+    let making = NewRequest {
+        dir: request.dir.clone(),
+        name: request.name.clone(),
+        also: request.also.clone(),
+        strategy: request.strategy,
+    };
+    launch::show(engine, &making, &wishes(request))
+}
+
+fn wishes(request: &RunRequest) -> Wishes {
+    Wishes {
+        dir: request.dir.clone(),
+        argv: request.argv.clone(),
+        ro: request.ro.clone(),
+        bind: request.bind.clone(),
+        hide: request.hide.clone(),
+        env: request.env.clone(),
+        net: request.net,
+        presets: request.presets.clone(),
+    }
+}
+
+/// Drift that meets what the lane changed, said before the command starts.
+fn tell_drift(lane: &OpenLane, monitor: &mut dyn Monitor) -> Result<()> {
+    let deltas = lane.changes()?;
+    let drift = lane.drift(&deltas)?;
+    if !drift.is_empty() {
+        monitor.event(Event::Drifted(&drift));
+    }
+    Ok(())
+}
+
+/// A directory in memory for layers: the caller's own, refused where somebody else made it.
+fn memory_place() -> Result<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    let uid = rustix::process::geteuid().as_raw();
+    let path = PathBuf::from(format!("/dev/shm/lanekeeper-{uid}"));
+    let bad = |why: String| EngineError::StateDir { path: path.clone(), why };
+    match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(bad(error.to_string())),
+    }
+    let meta = std::fs::symlink_metadata(&path).map_err(|error| bad(error.to_string()))?;
+    if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o022 != 0 {
+        return Err(bad("somebody else made it".into()));
+    }
+    Ok(path)
 }

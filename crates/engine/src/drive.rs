@@ -1,0 +1,244 @@
+//! One command, from a prepared launch to its end: spawn or join, supervise, record. The one place where
+//! the ledger, the transcript and the sandbox meet.
+//!
+//! Invariant: a run's row is written before its command can have done anything, and its end is written by
+//! whoever saw it; a supervisor that is killed leaves a row that the next command settles as lost.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kernel::lock::Lock;
+use kernel::process::Status;
+use ledger::{LaneState, NewRun};
+use sandbox::supervise::{self, Ends, Lane as Where, Outcome, Signals};
+use sandbox::{control, leader::Streams, report, spawn};
+
+use crate::clock;
+use crate::describe;
+use crate::engine::Engine;
+use crate::error::{EngineError, Result};
+use crate::lane::OpenLane;
+use crate::launch::Launch;
+use crate::monitor::{Event, Monitor};
+use crate::transcript::Transcript;
+use crate::view::{Exit, WallView};
+use crate::walk::{self, Walk};
+
+/// How a run is driven.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Time limit.
+    pub timeout: Option<Duration>,
+    /// The lane goes on after its command, unattended.
+    pub live: bool,
+    /// Nothing of it is wanted afterwards: no transcript, no walk.
+    pub passing: bool,
+}
+
+/// What a driven command left.
+#[derive(Debug)]
+pub struct Driven {
+    /// How it ended.
+    pub exit: Exit,
+    /// The walk, where one was begun.
+    pub walk: Option<Walk>,
+    /// The run's row.
+    pub run: i64,
+}
+
+/// Runs a command in a lane of our own. `ready` is called once the view stands and the command starts.
+pub fn own(
+    engine: &Engine,
+    lane: &OpenLane,
+    lock: &Lock,
+    launch: &Launch,
+    options: Options,
+    monitor: &mut dyn Monitor,
+    ready: &mut dyn FnMut(&mut dyn Monitor),
+) -> Result<Driven> {
+    let signals = Signals::block().map_err(EngineError::Sandbox)?;
+    let (streams, ends) = if options.live { supervise::detached() } else { supervise::connect() }
+        .map_err(EngineError::Sandbox)?;
+    for root in &lane.roots {
+        root.workspace.before_mount()?;
+    }
+    lane.home.note_boot()?;
+    let journal_dir = lane.home.dir().fd.try_clone().map_err(|error| EngineError::Kernel {
+        doing: "keep the lane's directory".into(),
+        source: kernel::Error::from_io("dup", "", &error),
+    })?;
+    let cast = streams_have_terminal(&streams);
+    let hold = [lock.as_fd()];
+    let inside = spawn::spawn(&launch.plan, Some(&launch.command), streams, options.live, &hold)
+        .map_err(EngineError::Sandbox)?;
+    // While the inside builds its view: the row, the control socket.
+    let walls = walls(launch);
+    let transcript = (!options.passing).then(|| transcript_path(lane, cast));
+    let run = new_run(lane, launch, &walls, transcript.as_deref(), options.live);
+    let run = engine.ledger()?.act(|act| -> ledger::Result<i64> {
+        act.set_state(&lane.row.id, LaneState::Live)?;
+        act.insert_run(&run)
+    })?;
+    let control = control::listen(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)?;
+    let handles = match inside.ready(&launch.plan) {
+        Ok(handles) => handles,
+        Err(error) => {
+            control::remove(lane.home.dir().fd.as_fd());
+            engine.ledger()?.act(|act| -> ledger::Result<()> {
+                act.set_state(&lane.row.id, LaneState::Idle)?;
+                act.end_run(run, clock::now_ms(), ledger::Exit::Code(125))
+            })?;
+            return Err(EngineError::Sandbox(error));
+        }
+    };
+    ready(monitor);
+    let walk = if options.passing { None } else { walk::start(engine.state().path(), lane)? };
+    let place = Where::Own {
+        plan: &launch.plan,
+        handles,
+        control: Some(control),
+        journal_dir,
+        live: options.live,
+    };
+    let outcome = attended(&inside, place, ends, &signals, options.timeout, transcript.as_deref(), cast);
+    control::remove(lane.home.dir().fd.as_fd());
+    let exit = finish(engine, lane, run, outcome, Some(LaneState::Idle), monitor)?;
+    Ok(Driven { exit, walk, run })
+}
+
+/// Runs a command in a lane that is live already.
+pub fn joined(
+    engine: &Engine,
+    lane: &OpenLane,
+    live: control::Joined,
+    launch: &Launch,
+    timeout: Option<Duration>,
+    monitor: &mut dyn Monitor,
+) -> Result<Driven> {
+    let signals = Signals::block().map_err(EngineError::Sandbox)?;
+    let (streams, ends) = supervise::connect().map_err(EngineError::Sandbox)?;
+    let cast = streams_have_terminal(&streams);
+    let inside = spawn::join(&live.handles, &launch.command, streams, live.mode, live.emulate_rename)
+        .map_err(EngineError::Sandbox)?;
+    let transcript = transcript_path(lane, cast);
+    let run = new_run(lane, launch, &walls(launch), Some(&transcript), false);
+    let run = engine.ledger()?.act(|act| act.insert_run(&run))?;
+    let place = Where::Joined { connection: live.connection };
+    let outcome = attended(&inside, place, ends, &signals, timeout, Some(&transcript), cast);
+    let exit = finish(engine, lane, run, outcome, None, monitor)?;
+    Ok(Driven { exit, walk: None, run })
+}
+
+fn attended(
+    inside: &spawn::Inside,
+    place: Where<'_>,
+    ends: Ends,
+    signals: &Signals,
+    timeout: Option<Duration>,
+    transcript: Option<&Path>,
+    cast: bool,
+) -> sandbox::Result<Outcome> {
+    let mut tape = Transcript::new(transcript, cast);
+    let outcome = supervise::supervise(inside, place, ends, signals, timeout, &mut tape);
+    tape.finish();
+    outcome
+}
+
+/// Writes the end of a run and says what a user has to know of it.
+fn finish(
+    engine: &Engine,
+    lane: &OpenLane,
+    run: i64,
+    outcome: sandbox::Result<Outcome>,
+    state: Option<LaneState>,
+    monitor: &mut dyn Monitor,
+) -> Result<Exit> {
+    let (exit, recorded) = match &outcome {
+        Ok(outcome) => exit_of(outcome),
+        Err(_) => (Exit::Lost, ledger::Exit::Lost),
+    };
+    engine.ledger()?.act(|act| -> ledger::Result<()> {
+        act.end_run(run, clock::now_ms(), recorded)?;
+        state.map_or(Ok(()), |state| act.set_state(&lane.row.id, state))
+    })?;
+    let outcome = outcome.map_err(EngineError::Sandbox)?;
+    for rename in outcome.renames.iter().filter(|rename| rename.entries >= 1000 || rename.millis >= 500) {
+        monitor.event(Event::Warning(&format!(
+            "renamed {} ({} entries, one by one, {} ms): the kernel refuses to rename a directory of the project at once",
+            rename.from.escape_ascii(),
+            rename.entries,
+            rename.millis,
+        )));
+    }
+    if outcome.lane_ended {
+        monitor.event(Event::Warning("the lane ended under the command"));
+    }
+    match outcome.refused {
+        Some(refused) if matches!(exit, Exit::Code(126 | 127)) => {
+            monitor.event(Event::Warning(&refused.to_string()));
+            Ok(exit)
+        }
+        Some(refused) => Err(EngineError::Sandbox(refused)),
+        None => Ok(exit),
+    }
+}
+
+fn exit_of(outcome: &Outcome) -> (Exit, ledger::Exit) {
+    let (exit, recorded) = match outcome.status {
+        Some(Status::Exited(code)) => (Exit::Code(code), ledger::Exit::Code(code)),
+        Some(Status::Killed(signal)) => (Exit::Signal(signal), ledger::Exit::Signal(signal)),
+        _ if outcome.refused.is_some() => (Exit::Code(125), ledger::Exit::Code(125)),
+        _ => (Exit::Lost, ledger::Exit::Lost),
+    };
+    if outcome.timed_out { (Exit::TimedOut, recorded) } else { (exit, recorded) }
+}
+
+fn streams_have_terminal(streams: &Streams) -> bool {
+    streams.given.iter().any(Option::is_none)
+}
+
+/// What was enforced, as the ledger keeps it.
+pub fn walls(launch: &Launch) -> Vec<WallView> {
+    let mut walls: Vec<WallView> = report::enforced(&launch.plan)
+        .into_iter()
+        .map(|wall| WallView {
+            name: wall.name,
+            status: match wall.state {
+                report::State::Full => "full",
+                report::State::Partial => "partial",
+                report::State::None => "none",
+            }
+            .into(),
+            detail: wall.note,
+        })
+        .collect();
+    let outside = launch.environment.doors.len() + launch.environment.secrets.len();
+    walls.push(WallView {
+        name: "environment".into(),
+        status: "full".into(),
+        detail: format!("{outside} variables that name services or look like secrets stayed outside"),
+    });
+    walls
+}
+
+fn transcript_path(lane: &OpenLane, cast: bool) -> PathBuf {
+    let runs = lane.home.path().join("runs");
+    let _ = std::fs::create_dir(&runs);
+    runs.join(format!("{}-{}.{}", clock::now_ms(), std::process::id(), if cast { "cast" } else { "log" }))
+}
+
+fn new_run(lane: &OpenLane, launch: &Launch, walls: &[WallView], transcript: Option<&Path>, live: bool) -> NewRun {
+    NewRun {
+        lane: lane.row.id.clone(),
+        argv: launch.command.argv.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        cwd: launch.command.cwd.as_os_str().as_bytes().to_vec(),
+        started_at: clock::now_ms(),
+        pid: Some(std::process::id()),
+        pid_start: None,
+        walls: describe::walls_value(walls),
+        transcript: transcript.map(|path| path.as_os_str().as_bytes().to_vec()),
+        detached: live,
+    }
+}

@@ -1,0 +1,424 @@
+//! What is put around a command: the lane's trees, the home, credentials, environment and walls become one
+//! sandbox plan. Shared by `run`, `exec`, `--show-plan` and the recovery of a rename.
+//!
+//! Invariant: the state directory and every directory that holds layers are absent inside.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use kernel::lock::Lock;
+use kernel::mountspec::{MountSpec, MountWhat, Overlay};
+use sandbox::credentials::Credentials;
+use sandbox::environ::{self, Environment, Wish};
+use sandbox::preset::{self, Preset};
+use sandbox::view::{self, Home, HostFacts};
+use sandbox::{Command, Mode, Plan};
+use workspace::{MountMode, MountTable};
+
+use crate::engine::Engine;
+use crate::error::{Doing as _, EngineError, Result};
+use crate::lane::{OpenLane, lexical, mount_mode};
+use crate::view::{MountView, Net, PlanView};
+
+/// Wishes of the user for one run.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    /// Where the command starts.
+    pub dir: PathBuf,
+    /// The command; empty for the user's shell.
+    pub argv: Vec<OsString>,
+    /// Further paths that are readable inside.
+    pub ro: Vec<PathBuf>,
+    /// Paths that are written through to the original.
+    pub bind: Vec<PathBuf>,
+    /// Paths that are absent inside.
+    pub hide: Vec<PathBuf>,
+    /// Variables: a value, or the caller's own.
+    pub env: Vec<(OsString, Option<OsString>)>,
+    /// The network.
+    pub net: Net,
+    /// Agents whose own data is shared; empty finds them by the command's name.
+    pub presets: Vec<String>,
+}
+
+/// A run that is ready to be started.
+#[derive(Debug)]
+pub struct Launch {
+    /// The walls and the view.
+    pub plan: Plan,
+    /// The command.
+    pub command: Command,
+    /// The environment, with what stayed outside.
+    pub environment: Environment,
+    /// Paths that are written through to the original.
+    pub direct: Vec<PathBuf>,
+    /// What presets show, as `(preset, what)`.
+    pub shared: Vec<(String, String)>,
+    /// Paths that are absent inside, each with the reason.
+    pub hidden: Vec<(PathBuf, String)>,
+}
+
+/// Puts a run together. Makes the layers over the home where they are missing; the caller holds the lock.
+pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Launch> {
+    let mounts = MountTable::load()?;
+    let program = wishes.argv.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let presets = presets(program, &wishes.presets)?;
+    let granted: Vec<String> = presets.iter().flat_map(|preset| preset.shows.iter().cloned()).collect();
+    let credentials = Credentials::built_in().map_err(EngineError::Sandbox)?.without(&granted);
+    let mode = match mount_mode() {
+        MountMode::User => Mode::User,
+        MountMode::Root => Mode::Root,
+    };
+    let ours = crate::lane::ours(engine, &lane.home)?;
+    let mut hidden: Vec<(PathBuf, String)> = Vec::new();
+    let home = home(engine, lane, &credentials, &ours, &mounts, &mut hidden)?;
+    let home_at = match &home {
+        Home::Overlay { at, .. } | Home::Assembled { at, .. } => Some(at.clone()),
+        Home::None => None,
+    };
+    let mut hide: Vec<PathBuf> = Vec::new();
+    // What lies in the home is absent by the mask; everything else is covered.
+    for dir in &ours {
+        if home_at.as_ref().is_none_or(|home| !dir.starts_with(home)) {
+            hide.push(dir.clone());
+        }
+        hidden.push((dir.clone(), "holds the layers of lanes".into()));
+    }
+    if matches!(home, Home::None)
+        && let Some(home) = home_dir()
+    {
+        // The home is (in) the project: its credentials are covered in the lane's tree.
+        hide.extend(credentials.in_home().filter(|path| path.applies_in(&home)).map(|path| home.join(&path.at)));
+    }
+    if mode == Mode::Root {
+        hide.extend(credentials.in_system().map(Path::to_path_buf));
+    }
+    for path in &wishes.hide {
+        let path = lexical(&wishes.dir, path);
+        hidden.push((path.clone(), "--hide".into()));
+        hide.push(path);
+    }
+    let mut roots = Vec::with_capacity(lane.roots.len());
+    for root in &lane.roots {
+        roots.push(root.workspace.view());
+        // What is mounted below the origin is shown read-only: it never just vanishes.
+        roots.extend(workspace::attached(&mounts.below(&root.view.path)));
+    }
+    let uid = rustix::process::geteuid().as_raw();
+    let host = HostFacts::read().map_err(EngineError::Sandbox)?;
+    let is_overlay = |spec: &MountSpec| matches!(spec.what, MountWhat::Overlay(_));
+    let has_overlay = roots.iter().any(is_overlay) || matches!(home, Home::Overlay { .. });
+    let request = view::Request {
+        mode,
+        own_network: wishes.net == Net::None,
+        root_at: engine.state().path().to_path_buf(),
+        roots,
+        home,
+        uid,
+        read_only: existing(&wishes.dir, &wishes.ro)?,
+        read_write: existing(&wishes.dir, &wishes.bind)?,
+        hide,
+        emulate_rename: mode == Mode::User && has_overlay,
+    };
+    let plan = view::plan(&host, &request);
+    let cwd = working_directory(lane, &wishes.dir);
+    let environment = environment(lane, wishes, &credentials, &presets, uid, &cwd);
+    let argv = if wishes.argv.is_empty() { vec![shell()] } else { wishes.argv.clone() };
+    let command = Command { argv, env: environment.inside.clone(), cwd };
+    let shared = presets
+        .iter()
+        .flat_map(|preset| preset.shows.iter().map(|what| (preset.name.clone(), format!("~/{what}"))))
+        .filter(|(_, what)| home_dir().is_some_and(|home| home.join(&what[2..]).exists()))
+        .collect();
+    Ok(Launch { plan, command, environment, direct: request.read_write, shared, hidden })
+}
+
+/// The user's home, without links; `None` where there is none.
+fn home_dir() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
+    let home = std::fs::canonicalize(home).ok()?;
+    (home.is_dir() && home != Path::new("/")).then_some(home)
+}
+
+fn presets(program: &OsStr, named: &[String]) -> Result<Vec<Preset>> {
+    if named.is_empty() {
+        return Ok(preset::of_program(program).map_err(EngineError::Sandbox)?.into_iter().collect());
+    }
+    let all = preset::all().map_err(EngineError::Sandbox)?;
+    let find = |name: &String| {
+        let have = || all.iter().map(|preset| preset.name.clone()).collect();
+        let found = all.iter().find(|preset| preset.name == *name).cloned();
+        found.ok_or_else(|| EngineError::NoSuchPreset { name: name.clone(), have: have() })
+    };
+    named.iter().map(find).collect()
+}
+
+/// How the home appears: an overlay with the mask between, else put together from its entries.
+fn home(
+    engine: &Engine,
+    lane: &OpenLane,
+    credentials: &Credentials,
+    ours: &[PathBuf],
+    mounts: &MountTable,
+    hidden: &mut Vec<(PathBuf, String)>,
+) -> Result<Home> {
+    let Some(at) = home_dir() else { return Ok(Home::None) };
+    if lane.roots.iter().any(|root| at.starts_with(&root.view.path)) {
+        return Ok(Home::None);
+    }
+    let mut absent: Vec<PathBuf> = Vec::new();
+    for path in credentials.in_home().filter(|path| path.applies_in(&at)) {
+        absent.push(PathBuf::from(&path.at));
+        hidden.push((at.join(&path.at), path.reason.clone()));
+    }
+    absent.extend(ours.iter().filter_map(|dir| dir.strip_prefix(&at).ok()).map(Path::to_path_buf));
+    let state_on_overlay = mounts.mount_of(engine.state().path()).is_some_and(|mount| mount.fs_type == "overlay");
+    if state_on_overlay || !mounts.below(&at).is_empty() {
+        return assembled(lane, &at, &absent, mounts, state_on_overlay);
+    }
+    let absent = sandbox::mask::facts(&at, &absent).doing(|| format!("look at {}", at.display()))?;
+    Ok(Home::Overlay { overlay: overlay(lane, "0", &at, vec![at.clone()])?, at, absent })
+}
+
+/// The lane's own layer over one directory of the home.
+fn overlay(lane: &OpenLane, part: &str, like: &Path, lowers: Vec<PathBuf>) -> Result<Overlay> {
+    let like_dir = kernel::open::root_dir(like).doing(|| format!("open {}", like.display()))?;
+    let layers = lane.home.home_layers(part, like_dir.as_fd())?;
+    let mode = mount_mode();
+    lane.home.fresh_work(&layers, mode)?;
+    let is_user = mode == MountMode::User;
+    Ok(Overlay {
+        lowers,
+        upper: Some(layers.upper),
+        work: Some(layers.work),
+        user_xattr: is_user,
+        volatile: true,
+        redirect_dir: !is_user,
+        // Another mask is another lower: an index would refuse it as stale.
+        index: false,
+    })
+}
+
+/// A home that cannot be one layer: its directories are overlays of their own where they can, everything
+/// else is shown read-only; what is absent is not shown at all.
+fn assembled(lane: &OpenLane, at: &Path, absent: &[PathBuf], mounts: &MountTable, no_overlay: bool) -> Result<Home> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let dir = kernel::open::root_dir(at).doing(|| format!("open {}", at.display()))?;
+    let mut parts = Vec::new();
+    for entry in kernel::dir::entries(&dir).doing(|| format!("list {}", at.display()))? {
+        let name = Path::new(OsStr::from_bytes(&entry.name));
+        if absent.iter().any(|path| path == name) {
+            continue;
+        }
+        let path = at.join(name);
+        let Ok(meta) = path.symlink_metadata() else { continue };
+        let inner: Vec<PathBuf> =
+            absent.iter().filter_map(|path| path.strip_prefix(name).ok()).map(Path::to_path_buf).collect();
+        let is_mount = mounts.below(at).contains(&path);
+        if meta.is_dir() && !no_overlay && !is_mount && mounts.below(&path).is_empty() && inner.is_empty() {
+            let part = format!("{:x}", fingerprint(&entry.name));
+            let overlay = overlay(lane, &part, &path, vec![path.clone()])?;
+            let what = MountWhat::Overlay(overlay);
+            parts.push(MountSpec { what, target: path, read_only: false, no_exec: false });
+        } else if meta.is_dir() && !inner.is_empty() {
+            // Entry by entry, so that the absent ones are left out; deeper ones are taken with their directory.
+            let tops: Vec<&OsStr> = inner.iter().filter_map(|path| path.iter().next()).collect();
+            let Ok(sub) = kernel::open::root_dir(&path) else { continue };
+            for inside in kernel::dir::entries(&sub).unwrap_or_default() {
+                if !tops.contains(&OsStr::from_bytes(&inside.name)) {
+                    parts.extend(read_only(path.join(OsStr::from_bytes(&inside.name))));
+                }
+            }
+        } else {
+            parts.extend(read_only(path));
+        }
+    }
+    Ok(Home::Assembled { at: at.to_path_buf(), parts })
+}
+
+/// A read-only view of a file or directory; links and special files are left out.
+fn read_only(path: PathBuf) -> Option<MountSpec> {
+    let meta = path.symlink_metadata().ok()?;
+    (meta.is_dir() || meta.is_file()).then(|| MountSpec {
+        what: MountWhat::Bind { source: path.clone(), recursive: true },
+        target: path,
+        read_only: true,
+        no_exec: false,
+    })
+}
+
+fn fingerprint(name: &[u8]) -> u64 {
+    name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Paths of the command line, absolute and without links; each must be there.
+fn existing(dir: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    paths
+        .iter()
+        .map(|path| {
+            std::fs::canonicalize(dir.join(path))
+                .map_err(|error| EngineError::NoSuchPath { path: path.clone(), why: error.to_string() })
+        })
+        .collect()
+}
+
+/// Where the command starts: where the user stands, where that is in the lane, else the origin's top.
+fn working_directory(lane: &OpenLane, dir: &Path) -> PathBuf {
+    let top = lane.roots[0].view.path.clone();
+    match std::fs::canonicalize(dir) {
+        Ok(dir) if lane.roots.iter().any(|root| dir.starts_with(&root.view.path)) => dir,
+        _ => top,
+    }
+}
+
+fn shell() -> OsString {
+    std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())
+}
+
+fn environment(
+    lane: &OpenLane,
+    wishes: &Wishes,
+    credentials: &Credentials,
+    presets: &[Preset],
+    uid: u32,
+    cwd: &Path,
+) -> Environment {
+    let passes: Vec<String> = presets.iter().flat_map(|preset| preset.passes.iter().cloned()).collect();
+    let wanted: Vec<Wish> =
+        wishes.env.iter().map(|(name, value)| Wish { name: name.clone(), value: value.clone() }).collect();
+    let fixed = [
+        ("LANE", OsString::from(&lane.row.name)),
+        ("XDG_RUNTIME_DIR", OsString::from(format!("/run/user/{uid}"))),
+        ("PWD", cwd.as_os_str().to_owned()),
+    ];
+    // A temporary directory of the host is not there inside; /tmp is.
+    let host = std::env::vars_os().filter(|(name, _)| name != "TMPDIR");
+    environ::environment(host, &credentials.variables, &passes, &wanted, &fixed)
+}
+
+/// A command that joins a live lane: the walls stand already, only environment and directory are made.
+pub fn prepare_join(lane: &OpenLane, wishes: &Wishes) -> Result<Launch> {
+    let program = wishes.argv.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let presets = presets(program, &wishes.presets)?;
+    let credentials = Credentials::built_in().map_err(EngineError::Sandbox)?;
+    let uid = rustix::process::geteuid().as_raw();
+    let cwd = working_directory(lane, &wishes.dir);
+    let environment = environment(lane, wishes, &credentials, &presets, uid, &cwd);
+    let argv = if wishes.argv.is_empty() { vec![shell()] } else { wishes.argv.clone() };
+    let command = Command { argv, env: environment.inside.clone(), cwd };
+    let mode = if mount_mode() == MountMode::Root { Mode::Root } else { Mode::User };
+    let plan = Plan {
+        mode,
+        namespaces: Default::default(),
+        root_at: PathBuf::new(),
+        ops: Vec::new(),
+        emulate_rename: false,
+    };
+    Ok(Launch { plan, command, environment, direct: Vec::new(), shared: Vec::new(), hidden: Vec::new() })
+}
+
+/// Finishes or rolls back a directory rename that was in flight when the lane was killed: mounts the lane
+/// once more, without a command.
+pub fn settle_renames(engine: &Engine, lane: &OpenLane, lock: &Lock) -> Result<()> {
+    let dir = &lane.home.dir().fd;
+    if !sandbox::notify::has_journal(dir) {
+        return Ok(());
+    }
+    let launch = prepare(engine, lane, &Wishes { dir: lane.roots[0].view.path.clone(), ..Wishes::default() })?;
+    for root in &lane.roots {
+        root.workspace.before_mount()?;
+    }
+    let (streams, _ends) = sandbox::supervise::detached().map_err(EngineError::Sandbox)?;
+    let inside = sandbox::spawn::spawn(&launch.plan, None, streams, true, &[lock.as_fd()]).map_err(EngineError::Sandbox)?;
+    let settled = inside
+        .ready(&launch.plan)
+        .and_then(|handles| sandbox::notify::recover_renames(&handles, dir))
+        .map_err(EngineError::Sandbox);
+    inside.tell(sandbox::message::ToInside::Kill);
+    inside.reap();
+    settled
+}
+
+/// What a run would do: the plan of a lane that is there, or of one that would be made. Nothing is written
+/// but the caches of probes.
+pub fn show(engine: &Engine, making: &crate::ops::new::NewRequest, wishes: &Wishes) -> Result<PlanView> {
+    let there = match &making.name {
+        Some(name) => crate::find::by_name(engine, &making.dir, name)?,
+        None => None,
+    };
+    let (lane, lock, rejected, temporary) = match there {
+        Some(row) => {
+            let lane = crate::lane::open(engine, row)?;
+            let lock = lane.lock()?;
+            (lane, lock, Vec::new(), false)
+        }
+        None => {
+            let plans = crate::ops::new::plan_roots(engine, making, None)?;
+            let rejected = plans.first().map(|plan| plan.choice.rejected.clone()).unwrap_or_default();
+            let made = crate::ops::new::make(engine, making, None, &mut crate::monitor::Silent)?;
+            (made.lane, made.lock, rejected, true)
+        }
+    };
+    let launch = prepare(engine, &lane, wishes);
+    let (name, strategy, why) = (lane.row.name.clone(), lane.row.strategy.clone(), lane.row.why.clone());
+    if temporary {
+        let id = lane.row.id.clone();
+        drop(lane.roots);
+        lane.home.remove()?;
+        engine.ledger()?.act(|act| act.delete_lane(&id))?;
+    }
+    drop(lock);
+    let launch = launch?;
+    Ok(PlanView {
+        lane: (!temporary || making.name.is_some()).then_some(name),
+        strategy,
+        why,
+        rejected: rejected.into_iter().map(|(strategy, why)| (strategy.word().to_owned(), why.to_string())).collect(),
+        mounts: launch.plan.ops.iter().filter_map(mount_view).collect(),
+        hidden: launch.hidden.clone(),
+        walls: crate::drive::walls(&launch),
+        env: launch
+            .environment
+            .inside
+            .iter()
+            .map(|(name, value)| {
+                use std::os::unix::ffi::OsStrExt as _;
+                [name.as_bytes(), b"=", value.as_bytes()].concat()
+            })
+            .collect(),
+        argv: launch
+            .command
+            .argv
+            .iter()
+            .map(|arg| std::os::unix::ffi::OsStrExt::as_bytes(arg.as_os_str()).to_vec())
+            .collect(),
+        net: wishes.net,
+    })
+}
+
+fn mount_view(op: &sandbox::Op) -> Option<MountView> {
+    use sandbox::Op;
+    let view = |target: &Path, kind: &str, source: Option<PathBuf>, read_only| {
+        Some(MountView { target: target.to_path_buf(), kind: kind.into(), source, read_only, why: String::new() })
+    };
+    match op {
+        Op::Mount(spec) => {
+            let (kind, source) = match &spec.what {
+                MountWhat::Overlay(overlay) => ("overlay", overlay.lowers.last().cloned()),
+                MountWhat::Bind { source, .. } => ("bind", Some(source.clone())),
+                MountWhat::Tmpfs { .. } => ("tmpfs", None),
+                MountWhat::Proc => ("proc", None),
+                MountWhat::Devpts => ("devpts", None),
+                MountWhat::Mqueue => ("mqueue", None),
+            };
+            view(&spec.target, kind, source, spec.read_only)
+        }
+        Op::Masked { mount, .. } => mount_view(&Op::Mount(mount.clone())),
+        Op::Device { name } => view(&Path::new("/dev").join(name), "device", None, false),
+        Op::Over { from, at } => view(at, "own file", Some(from.clone()), true),
+        Op::Hide { at } => view(at, "hidden", None, true),
+        Op::ReadOnly { at } => view(at, "read-only", None, true),
+        Op::Dir { .. } | Op::Symlink { .. } | Op::File { .. } => None,
+    }
+}

@@ -1,0 +1,78 @@
+//! The background walk that records what the base was: begun after the command, at idle priority, in a
+//! process of its own that outlives the run if it has to.
+//!
+//! Invariant: the walk only reads the origin and publishes one file by rename in the lane's directory; it
+//! holds neither the lane's lock nor any stream of the run.
+
+use std::os::fd::AsFd as _;
+use std::sync::atomic::AtomicBool;
+
+use kernel::process::{self, Child, Forked};
+use workspace::{LaneHome, RecordOptions};
+
+use crate::error::{Doing as _, Result};
+use crate::lane::OpenLane;
+
+/// A walk in progress.
+#[derive(Debug)]
+pub struct Walk(Child);
+
+/// Starts the walk over every root that has no record yet; `None` where all have one.
+pub fn start(state: &std::path::Path, lane: &OpenLane) -> Result<Option<Walk>> {
+    let missing: Vec<usize> = lane
+        .roots
+        .iter()
+        .filter(|root| !lane.home.path().join(workspace::manifest::file_name(root.index)).exists())
+        .map(|root| root.index)
+        .collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    match process::fork().doing(|| "start the walk".to_owned())? {
+        Forked::Parent(child) => Ok(Some(Walk(child))),
+        Forked::Child => {
+            let _ = walk(state, lane, &missing);
+            process::exit_now(0)
+        }
+    }
+}
+
+fn walk(state: &std::path::Path, lane: &OpenLane, missing: &[usize]) -> Result<()> {
+    let _ = rustix::process::setsid();
+    if let Ok(null) = kernel::open::null() {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+    process::close_others(&[]).doing(|| "let go of the run".to_owned())?;
+    let _ = kernel::priority::idle_priority();
+    // Nothing that was opened before counts any more: open the lane anew.
+    let home = LaneHome::open(state, &lane.row.id)?;
+    record(&home, lane, missing)
+}
+
+/// Records the base of the given roots now.
+pub fn record(home: &LaneHome, lane: &OpenLane, roots: &[usize]) -> Result<()> {
+    let stamp = workspace::base::read_stamp(home)?;
+    for index in roots {
+        let root = &lane.roots[*index];
+        let origin = kernel::open::root_dir(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
+        let options = RecordOptions { since: Some(stamp.time), skip: &root.skipped, ..RecordOptions::default() };
+        let name = workspace::manifest::file_name(*index);
+        workspace::record(origin.as_fd(), &options, home.dir(), &name, &AtomicBool::new(false))?;
+    }
+    Ok(())
+}
+
+impl Walk {
+    /// Ends the walk: nobody will ask for its result.
+    pub fn cancel(self) {
+        let _ = process::kill_pidfd(&self.0.pidfd, rustix::process::Signal::KILL);
+        let _ = process::wait(process::Which::Pidfd(self.0.pidfd.as_fd()), true, false);
+    }
+
+    /// Lets it go on by itself; one that has ended is taken note of.
+    pub fn leave(self) {
+        let _ = process::wait(process::Which::Pidfd(self.0.pidfd.as_fd()), false, false);
+    }
+}
