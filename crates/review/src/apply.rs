@@ -11,6 +11,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kernel::{Errno, lock, meta, node, open, publish};
 use tree::{Source, TreePath, remove::remove_tree};
@@ -349,10 +350,12 @@ fn sync_touched(site: &Site<'_>, journal: &Journal, acts: &Acts) -> Result<()> {
     Ok(())
 }
 
+/// Waits a moment: a child that was just forked holds a copy of a lock that is gone until it executes.
 fn take_lock(dir: &OwnedFd, place: &Path) -> Result<lock::Lock> {
-    lock::try_exclusive(dir, journal::LOCK)
-        .stepping("lock the journal", &TreePath::root())?
-        .ok_or_else(|| Error::Busy { place: place.to_owned() })
+    match lock::exclusive_blocking(dir, journal::LOCK, Duration::from_secs(2)) {
+        Err(error) if error.errno == Errno::TIMEDOUT => Err(Error::Busy { place: place.to_owned() }),
+        answer => answer.stepping("lock the journal", &TreePath::root()),
+    }
 }
 
 fn read_journal(dir: &OwnedFd, place: &Path) -> Result<Option<Journal>> {

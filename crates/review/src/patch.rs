@@ -33,12 +33,25 @@ pub struct PatchReport {
 
 /// Writes the patch that turns the base into the lane.
 pub fn write_patch(set: &ChangeSet, base: &dyn Source, lane: &dyn Source, out: &mut dyn Write) -> Result<PatchReport> {
-    let mut writer = Writer { base, lane, out, report: PatchReport::default() };
+    let pairs = flat::flatten(set, base, lane, &BTreeSet::new())?;
+    let holders = |side: fn(&flat::Pair) -> Option<&Side>| -> BTreeSet<TreePath> {
+        let mut dirs = BTreeSet::new();
+        for (path, _) in pairs.iter().filter_map(side).filter(|side| is_blob(side)) {
+            let mut above = path.parent();
+            while let Some(dir) = above.filter(|dir| !dirs.contains(dir)) {
+                above = dir.parent();
+                dirs.insert(dir);
+            }
+        }
+        dirs
+    };
+    let filled = (holders(|pair| pair.old.as_ref()), holders(|pair| pair.new.as_ref()));
+    let mut writer = Writer { base, lane, out, report: PatchReport::default(), filled };
     for (path, why) in &set.gaps {
         writer.lost(path, why.clone());
     }
-    for pair in flat::flatten(set, base, lane, &BTreeSet::new())? {
-        writer.pair(&pair)?;
+    for pair in &pairs {
+        writer.pair(pair)?;
     }
     writer.emptied(set)?;
     writer.report.cannot_carry.sort();
@@ -61,6 +74,13 @@ struct Writer<'a> {
     lane: &'a dyn Source,
     out: &'a mut dyn Write,
     report: PatchReport,
+    /// Directories above changed files and links, in the base and in the lane.
+    filled: (BTreeSet<TreePath>, BTreeSet<TreePath>),
+}
+
+/// True for what git knows.
+fn is_blob(side: &Side) -> bool {
+    matches!(side.1.kind, Kind::File | Kind::Symlink)
 }
 
 impl Writer<'_> {
@@ -79,8 +99,8 @@ impl Writer<'_> {
             return Ok(());
         }
         self.account(pair)?;
-        let git = |side: &&Side| matches!(side.1.kind, Kind::File | Kind::Symlink);
-        let (old, new) = (pair.old.as_ref().filter(git), pair.new.as_ref().filter(git));
+        let blob = |side: &&Side| is_blob(side);
+        let (old, new) = (pair.old.as_ref().filter(blob), pair.new.as_ref().filter(blob));
         match (old, new) {
             // CASE(file and link exchange types): git tells it as a deletion and an addition.
             (Some(old), Some(new)) if old.1.kind != new.1.kind => {
@@ -98,8 +118,8 @@ impl Writer<'_> {
         let Some((path, new)) = &pair.new else {
             match old.map(|old| old.kind) {
                 Some(Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice) => self.lost(pair.path(), "removal of a pipe, socket or device"),
-                Some(Kind::Dir) if self.base.list(pair.path()).reading("base", pair.path())?.is_empty() => {
-                    self.lost(pair.path(), "removal of an empty directory");
+                Some(Kind::Dir) if !self.filled.0.contains(pair.path()) => {
+                    self.lost(pair.path(), "removal of a directory without files");
                 }
                 _ => {}
             }
@@ -112,8 +132,8 @@ impl Writer<'_> {
                 }
             }
             Kind::Dir => {
-                if self.lane.list(path).reading("lane", path)?.is_empty() && !old.is_some_and(Entry::is_dir) {
-                    self.lost(path, "an empty directory");
+                if !old.is_some_and(Entry::is_dir) && !self.filled.1.contains(path) {
+                    self.lost(path, "a directory without files");
                 } else if old.is_some_and(|old| old.is_dir() && old.mode != new.mode) || !matches!(new.mode, 0o755 | 0o775) {
                     self.lost(path, format!("mode {:04o} of a directory", new.mode));
                 }
@@ -141,7 +161,7 @@ impl Writer<'_> {
         for path in parents {
             let stays = self.lane.entry(&path).reading("lane", &path)?.is_some_and(|entry| entry.is_dir());
             if stays && self.lane.list(&path).reading("lane", &path)?.is_empty() {
-                self.lost(&path, "an empty directory");
+                self.lost(&path, "a directory without files");
             }
         }
         Ok(())

@@ -93,7 +93,7 @@ impl World {
         let mut paths: Vec<TreePath> = set.changes.iter().map(|change| change.path.clone()).collect();
         paths.extend(set.changes.iter().map(|change| change.old_path().clone()));
         // What only goes along with a renamed directory has no change of its own, but may be guarded.
-        for change in &set.changes {
+        for change in set.changes.iter().filter(|change| matches!(change.kind, tree::ChangeKind::Rename { .. })) {
             below(&self.lane(), &change.path, &mut paths);
             below(&self.origin(), change.old_path(), &mut paths);
         }
