@@ -5,6 +5,7 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
@@ -74,10 +75,17 @@ pub enum Status {
     Continued,
 }
 
+/// Set in a child of [`fork_into`]: it began with one thread.
+static BORN_ALONE: AtomicBool = AtomicBool::new(false);
+
 /// True where this process has exactly one thread.
 pub fn is_single_threaded() -> bool {
-    // /proc/self/task has one subdirectory a thread; its link count is 2 + threads (proc(5)).
-    rustix::fs::stat("/proc/self/task").is_ok_and(|stat| stat.st_nlink == 3)
+    // /proc/self/task has one subdirectory a thread; its link count is 2 + threads (proc(5)). In another
+    // pid namespace's /proc there is no entry for us: then only a child of ours knows how it began.
+    match rustix::fs::stat("/proc/self/task") {
+        Ok(stat) => stat.st_nlink == 3,
+        Err(_) => BORN_ALONE.load(Ordering::Relaxed),
+    }
 }
 
 /// Forks, with new namespaces for the child. Refused (`EBUSY`) while a second thread runs.
@@ -96,7 +104,10 @@ pub fn fork_into(namespaces: Namespaces) -> Result<Forked> {
     // lock is held by a thread that the child lacks.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
     match pid {
-        0 => Ok(Forked::Child),
+        0 => {
+            BORN_ALONE.store(true, Ordering::Relaxed);
+            Ok(Forked::Child)
+        }
         pid if pid > 0 => {
             // SAFETY: CLONE_PIDFD made the kernel store a new descriptor that nobody else owns.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };

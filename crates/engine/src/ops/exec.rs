@@ -3,10 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::describe;
 use crate::engine::Engine;
-use crate::error::{EngineError, Result};
+use crate::error::Result;
+use crate::find;
+use crate::lane;
 use crate::monitor::Monitor;
-use crate::ops::run::RunAnswer;
+use crate::ops::run::{self, RunAnswer, RunRequest};
 
 /// What to run in which lane.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +24,18 @@ pub struct ExecRequest {
     pub env: Vec<(OsString, Option<OsString>)>,
 }
 
-/// Runs a command in a lane that is live, or starts it first.
-pub fn exec(_engine: &Engine, _request: &ExecRequest, _monitor: &mut dyn Monitor) -> Result<RunAnswer> {
-    Err(EngineError::NotBuilt("exec"))
+/// Runs a command in a lane that is live, or starts it for the command.
+pub fn exec(engine: &Engine, request: &ExecRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    // The lane's own project is where its command starts, wherever the caller stands.
+    let origin = describe::path(&row.origin);
+    let dir = std::fs::canonicalize(&request.dir).ok().filter(|dir| dir.starts_with(&origin)).unwrap_or(origin);
+    let run = RunRequest {
+        dir,
+        name: Some(row.name.clone()),
+        argv: request.argv.clone(),
+        env: request.env.clone(),
+        ..RunRequest::default()
+    };
+    run::in_lane(engine, lane::open(engine, row)?, &run, monitor)
 }

@@ -103,7 +103,7 @@ fn in_new_lane(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor)
 }
 
 /// A lane that is there: joined where it is live, started where it is at rest.
-fn in_lane(engine: &Engine, lane: OpenLane, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+pub(crate) fn in_lane(engine: &Engine, lane: OpenLane, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
     for wish in [request.strategy.is_some().then_some("--strategy"), (!request.also.is_empty()).then_some("--also")] {
         if let Some(wish) = wish {
             return Err(EngineError::LaneIsMade { name: lane.row.name, wish });

@@ -1,9 +1,19 @@
 //! `stop`: ends every process of a lane.
 
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
+use ledger::LaneState;
+use sandbox::control;
+
+use crate::describe;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
+use crate::find;
+use crate::lane;
+use crate::monitor::Silent;
+use crate::recover;
 use crate::view::LaneView;
 
 /// Which lane to stop.
@@ -24,7 +34,32 @@ pub struct StopAnswer {
     pub was_live: bool,
 }
 
+/// How long a lane may take to end after it was asked to: two seconds of grace and some.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Ends the processes of a lane and waits until they are gone.
-pub fn stop(_engine: &Engine, _request: &StopRequest) -> Result<StopAnswer> {
-    Err(EngineError::NotBuilt("stop"))
+pub fn stop(engine: &Engine, request: &StopRequest) -> Result<StopAnswer> {
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |row| row.state == LaneState::Live)?;
+    let lane = lane::open(engine, row)?;
+    let was_live = lane.home.try_lock()?.is_none();
+    if was_live {
+        let asked = control::stop(lane.home.dir().fd.as_fd(), PATIENCE).map_err(EngineError::Sandbox)?;
+        let gone = || EngineError::Busy { name: lane.row.name.clone(), pid: lane.home.holder().ok().flatten() };
+        if !asked {
+            return Err(gone());
+        }
+        // The connection closes when the supervisor ends; pid 1 holds the lock until its mounts are gone.
+        let deadline = Instant::now() + PATIENCE;
+        while lane.home.try_lock()?.is_none() {
+            if Instant::now() >= deadline {
+                return Err(gone());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let mut rows = vec![lane.row];
+    recover::settle_all(engine, &mut rows, &mut Silent)?;
+    let row = rows.pop().ok_or_else(|| EngineError::NoLane { project: request.dir.clone() })?;
+    let row = engine.ledger()?.lane(&row.id)?.unwrap_or(row);
+    Ok(StopAnswer { lane: describe::lane(engine, &row)?, was_live })
 }
