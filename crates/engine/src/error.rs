@@ -133,6 +133,12 @@ pub enum EngineError {
         /// The argument, in the tree.
         path: TreePath,
     },
+    /// A path argument of a keep lies in git's own files.
+    #[error("{path:?} is git's own and is never kept")]
+    GitInternal {
+        /// The argument, in the tree.
+        path: TreePath,
+    },
     /// The target of an export exists.
     #[error("{} exists already", .path.display())]
     TargetExists {
@@ -276,6 +282,7 @@ impl EngineError {
             | E::BadOrigin { .. }
             | E::PathOutside { .. }
             | E::NothingThere { .. }
+            | E::GitInternal { .. }
             | E::TargetExists { .. }
             | E::TargetInside { .. } => ErrorKind::User,
             E::Live { .. } | E::Busy { .. } => ErrorKind::Conflict,

@@ -119,6 +119,7 @@ pub(crate) struct Keep {
     complete: bool,
     kept: Vec<Step>,
     left_out: Vec<Left>,
+    set_id_dropped: Vec<Gap>,
     git_internal: u64,
     bytes: u64,
 }
@@ -153,6 +154,11 @@ impl Keep {
             complete: view.left_out.is_empty(),
             kept: view.steps.iter().map(Step::new).collect(),
             left_out: view.left_out.iter().map(Left::new).collect(),
+            set_id_dropped: view
+                .set_id_dropped
+                .iter()
+                .map(|(root, at)| Gap::new(root, at, "kept without its set-id bit"))
+                .collect(),
             git_internal: view.git_internal,
             bytes: view.bytes,
         }

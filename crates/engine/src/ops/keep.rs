@@ -145,6 +145,9 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
         keeping::repair(engine, &root.view.path, monitor)?;
     }
     let asked = lane.locate_all(&project.asked, &request.paths)?;
+    if let Some(path) = asked.iter().flatten().find(|path| review::guard::git_internal(path)) {
+        return Err(EngineError::GitInternal { path: path.clone() });
+    }
     let is_everything = request.paths.is_empty();
     let deltas = lane.changes()?;
     let drift = lane.drift(&deltas)?;

@@ -9,6 +9,7 @@ use crate::describe;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::find;
+use crate::keeping;
 use crate::lane;
 use crate::monitor::Silent;
 use crate::recover;
@@ -47,6 +48,10 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
             Ok(ListedLane { lane: describe::lane(engine, row)?, counts: None, exclusive: None, problem: None })
         };
         return rows.iter().map(bare).collect();
+    }
+    recover::sweep(engine, &mut Silent)?;
+    if let Some(top) = &project {
+        keeping::repair(engine, top, &mut Silent)?;
     }
     let origin = project.as_ref().map(|top| top.as_os_str().as_bytes());
     let mut rows = engine.ledger()?.lanes(LaneFilter { origin, ..LaneFilter::default() })?;

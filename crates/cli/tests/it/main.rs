@@ -1,0 +1,21 @@
+//! The one end-to-end binary: every verb through the built program, in worlds of their own.
+//!
+//! A lane's layers are written by hand here, so that what a verb makes of them is tested without
+//! depending on a running sandbox; `run`, `exec` and `stop` have modules that do run.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
+
+mod completions;
+mod crash;
+mod diff;
+mod discard;
+mod docs;
+mod export;
+mod keep;
+mod ls;
+mod new;
+mod recover;
+mod shapes;
+mod show;
+mod terminal;
+mod world;

@@ -1,0 +1,111 @@
+//! docs/json.md is true: every block in it is compared with what the program prints.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::world::{World, once};
+
+/// The shapes of the page, by their headings.
+fn shapes() -> BTreeMap<String, Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let page = std::fs::read_to_string(path).expect("docs/json.md");
+    let mut shapes = BTreeMap::new();
+    for section in page.split("\n## `").skip(1) {
+        let (name, rest) = section.split_once('`').expect("a heading");
+        let block = rest.split("```json\n").nth(1).unwrap_or_else(|| panic!("no block below {name}"));
+        let block = block.split("```").next().expect("closed");
+        shapes.insert(name.to_owned(), serde_json::from_str(block).unwrap_or_else(|error| panic!("{name}: {error}")));
+    }
+    shapes
+}
+
+/// Compares a value with a shape; the place of every difference.
+fn check(shapes: &BTreeMap<String, Value>, shape: &Value, value: &Value, place: &str, wrong: &mut Vec<String>) {
+    match shape {
+        Value::String(word) => {
+            let (kind, nullable) = word.strip_suffix('?').map_or((word.as_str(), false), |kind| (kind, true));
+            let fits = match kind {
+                _ if nullable && value.is_null() => true,
+                "string" => value.is_string(),
+                "number" => value.is_number(),
+                "bool" => value.is_boolean(),
+                name => return check(shapes, &shapes[name], value, place, wrong),
+            };
+            if !fits {
+                wrong.push(format!("{place}: {value} is no {word}"));
+            }
+        }
+        Value::Array(element) => match value.as_array() {
+            Some(values) => {
+                for (at, value) in values.iter().enumerate() {
+                    check(shapes, &element[0], value, &format!("{place}[{at}]"), wrong);
+                }
+            }
+            None => wrong.push(format!("{place}: {value} is no list")),
+        },
+        Value::Object(fields) => {
+            let Some(values) = value.as_object() else {
+                return wrong.push(format!("{place}: {value} is no object"));
+            };
+            for (name, shape) in fields {
+                let (name, optional) = name.strip_suffix('?').map_or((name.as_str(), false), |name| (name, true));
+                match values.get(name) {
+                    Some(value) => check(shapes, shape, value, &format!("{place}.{name}"), wrong),
+                    None if optional => {}
+                    None => wrong.push(format!("{place}.{name} is documented and not there")),
+                }
+            }
+            for name in values.keys() {
+                if !fields.contains_key(name) && !fields.contains_key(&format!("{name}?")) {
+                    wrong.push(format!("{place}.{name} is there and not documented"));
+                }
+            }
+        }
+        other => panic!("{place}: {other} is no shape"),
+    }
+}
+
+fn is(name: &str, value: &Value) {
+    let shapes = shapes();
+    let mut wrong = Vec::new();
+    check(&shapes, &shapes[name], value, name, &mut wrong);
+    assert!(wrong.is_empty(), "{}\nin {value}", wrong.join("\n"));
+}
+
+fn failed(world: &World, args: &[&str]) -> Value {
+    let mut all = args.to_vec();
+    all.push("--json");
+    let ran = world.run(&all).expect_code(1);
+    serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {ran}"))
+}
+
+#[test]
+fn every_documented_shape_is_what_the_verbs_answer() {
+    once(|world| {
+        let made = world.json(&["new", "one"]);
+        is("lane", &made[0]);
+        world.write("one", "new", b"x\n");
+        world.write("one", "src/lib.rs", b"//! Other.");
+        world.write("one", crate::world::raw(b"odd\xff"), b"bytes \xff\n");
+        world.write("one", ".envrc", b"export X=1\n");
+        world.link("one", "new", "link");
+        world.delete("one", "README.md");
+        world.env.write(&world.project.join("src/lib.rs"), b"//! Host.\n");
+        is("ls", &world.json(&["ls"]));
+        is("show", &world.json(&["show"]));
+        is("log", &world.json(&["log"]));
+        is("diff", &world.json(&["diff"]));
+        is("diff", &world.json(&["diff", "--drift"]));
+        let planned = world.run(&["keep", "--dry-run", "--json"]).expect_code(1);
+        is("keep", &serde_json::from_slice(&planned.stdout).expect("a document"));
+        is("export", &world.json(&["export"]));
+        is("doctor", &world.json(&["doctor"]));
+        is("discard", &world.json(&["discard"]));
+        is("ls", &world.json(&["ls", "--discarded"]));
+        is("lane", &world.json(&["recover"]));
+        is("error", &failed(world, &["show", "nonsense"]));
+        is("error", &failed(world, &["export", "one", "src"]));
+    });
+}
