@@ -112,3 +112,39 @@ pub fn attached(submounts: &[PathBuf]) -> Vec<MountSpec> {
     }
     tops.into_iter().map(bind).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use kernel::mountspec::{MountSpec, MountWhat};
+
+    use super::{Root, attached};
+    use crate::choose::Strategy;
+    use crate::home::MountMode;
+
+    #[test]
+    fn b13_what_is_mounted_below_comes_back_read_only_each_tree_once() {
+        let points: Vec<PathBuf> = ["/p/a b", "/p/a b/deep", "/p/a", "/p/a/x/y"].map(PathBuf::from).to_vec();
+        let bind = |path: &str| MountSpec {
+            what: MountWhat::Bind { source: path.into(), recursive: true },
+            target: path.into(),
+            read_only: true,
+            no_exec: false,
+        };
+        assert_eq!(attached(&points), [bind("/p/a"), bind("/p/a b")]);
+    }
+
+    #[test]
+    fn only_our_directories_inside_the_root_are_skipped() {
+        let root = Root {
+            index: 0,
+            origin: "/home/u".into(),
+            strategy: Strategy::Overlay,
+            mode: MountMode::User,
+            ours: ["/home/u/.local/state/lanekeeper", "/home/.lanekeeper", "/home/u", "/home/user"].map(PathBuf::from).to_vec(),
+        };
+        let skipped: Vec<_> = root.skipped().iter().map(|path| path.as_bytes().to_vec()).collect();
+        assert_eq!(skipped, [b".local/state/lanekeeper".to_vec()]);
+    }
+}

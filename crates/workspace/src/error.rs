@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::choose::Refusal;
-
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -62,19 +60,6 @@ pub enum Error {
     /// The background walk was told to stop.
     #[error("stopped before the end")]
     Stopped,
-    /// The strategy that was asked for by name cannot serve this origin.
-    #[error("{0}")]
-    Refused(Box<Refusal>),
-    /// What a copy could not carry, so that the lane would differ from its origin.
-    #[error("{} entries could not be copied, first {}: {}", count, path.display(), reason)]
-    NotCopied {
-        /// How many.
-        count: usize,
-        /// The first of them.
-        path: PathBuf,
-        /// Its reason.
-        reason: String,
-    },
     /// Something is left after a removal.
     #[error("{} entries are left below {}", count, path.display())]
     NotRemoved {

@@ -125,6 +125,10 @@ pub(super) fn owner(record: &[u8]) -> (u32, u32) {
     (u32_at(record, 76), u32_at(record, 80))
 }
 
+pub(super) fn ino(record: &[u8]) -> u64 {
+    u64_at(record, 24)
+}
+
 pub(super) fn decode(record: &[u8], blob: &[u8]) -> Recorded {
     let after_path = u64_at(record, 0) as usize + u32_at(record, 8) as usize;
     let target = blob[after_path..after_path + u32_at(record, 12) as usize].to_vec();

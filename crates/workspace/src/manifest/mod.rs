@@ -119,6 +119,15 @@ impl Manifest {
         (0..self.len()).filter_map(|at| Some((TreePath::new(self.path_at(at)).ok()?, self.recorded(at))))
     }
 
+    /// All recorded names of the file at `path`, itself included; empty where it has no other name.
+    pub fn linked_with(&self, path: &TreePath) -> Vec<TreePath> {
+        let Some(file) = self.get(path).filter(|file| file.entry.nlink > 1 && !file.entry.is_dir()) else {
+            return Vec::new();
+        };
+        let is_same = |at: &usize| format::ino(self.record(*at)) == file.entry.ino;
+        (0..self.len()).filter(is_same).filter_map(|at| TreePath::new(self.path_at(at)).ok()).collect()
+    }
+
     /// Paths that could not be read when the walk was there.
     pub fn unread(&self) -> impl Iterator<Item = TreePath> + '_ {
         self.unread.iter().filter_map(|path| TreePath::new(path).ok())

@@ -182,6 +182,47 @@ fn b08_what_git_ignores_is_there() {
 }
 
 #[test]
+fn b12_a_write_through_one_name_of_a_hard_link_is_told_as_it_is_inside() {
+    let project = "echo one > x; ln x y; mkdir d; ln x d/z; echo other > o";
+    for way in ways() {
+        let lane = lane(way, project);
+        lane.run("echo two > x");
+        let inside = shown(&*lane.work.lane_tree().expect("opened"));
+        let content = |name: &str| inside[&tree::TreePath::new(name).expect("a path")].2.clone();
+        if way == Way::OverlayUser {
+            // The kernel breaks the link for an ordinary user's mount.
+            assert_eq!((content("x"), content("d/z")), (b"two\n".to_vec(), b"one\n".to_vec()));
+            assert_eq!(lines(&lane.changes()), ["M x"]);
+        } else {
+            lane.run("test \"$(cat d/z)\" = two; test \"$(cat y)\" = two");
+            assert_eq!(lines(&lane.changes()), ["M d/z", "M x", "M y"], "{way:?}");
+            assert_eq!((content("x"), content("d/z")), (b"two\n".to_vec(), b"two\n".to_vec()), "{way:?}");
+        }
+        let origin = DirTree::open(&lane.origin).expect("opened");
+        let walk = workspace::RecordOptions::default();
+        let go_on = std::sync::atomic::AtomicBool::new(false);
+        workspace::record(origin.fd(), &walk, lane.home.dir(), "manifest.0", &go_on).expect("recorded");
+        let manifest = workspace::Manifest::load(lane.home.dir(), 0).expect("loaded").expect("there");
+        let group = manifest.linked_with(&tree::TreePath::new("x").expect("a path"));
+        assert_eq!(group, ["d/z", "x", "y"].map(|name| tree::TreePath::new(name).expect("a path")));
+        assert_eq!(manifest.linked_with(&tree::TreePath::new("o").expect("a path")), []);
+    }
+}
+
+#[test]
+fn what_a_copy_cannot_take_is_listed_and_is_no_deletion() {
+    let project = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'; echo x > secret; chmod 0 secret";
+    let lane = lane(Way::Copy, project);
+    let again = workspace::workspace(&lane.home, &lane.root).expect("opened");
+    let cost = again.prepare(&mut |_| ()).expect("prepared");
+    let left_out: Vec<String> = cost.left_out.iter().map(|(path, _)| format!("{path:?}")).collect();
+    // Root reads what its mode forbids.
+    let expected: &[&str] = if rustix::process::geteuid().is_root() { &["\"sock\""] } else { &["\"secret\"", "\"sock\""] };
+    assert_eq!(left_out, expected);
+    assert_eq!(lines(&lane.changes()), [""; 0]);
+}
+
+#[test]
 fn our_own_state_inside_a_project_is_no_part_of_it() {
     for way in ways() {
         // The project is the directory that holds the state directory too, as a home directory would.

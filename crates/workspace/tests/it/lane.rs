@@ -41,24 +41,30 @@ pub(crate) struct Lane {
 /// Makes a project with `script` and a lane of it.
 pub(crate) fn lane(way: Way, script: &str) -> Lane {
     let dir = tempfile::tempdir().expect("a directory");
-    let origin = dir.path().canonicalize().expect("exists").join("project");
+    let top = dir.path().canonicalize().expect("exists");
+    let (origin, state) = (top.join("project"), top.join("state"));
     std::fs::create_dir(&origin).expect("made");
-    shell(&origin, script);
-    let state = dir.path().canonicalize().expect("exists").join("state");
     std::fs::create_dir(&state).expect("made");
-    let (home, lock) = LaneHome::create(&state, "k3").expect("made");
-    home.add_root(0, &LayerPlace::InState).expect("added");
+    shell(&origin, script);
+    let lane = lane_of(way, &origin, &state, &LayerPlace::InState, dir);
+    lane.work.prepare(&mut |_| ()).expect("prepared");
+    lane
+}
+
+/// A lane of `origin` that is not prepared yet.
+pub(crate) fn lane_of(way: Way, origin: &Path, state: &Path, place: &LayerPlace, dir: tempfile::TempDir) -> Lane {
+    let (home, lock) = LaneHome::create(state, "k3").expect("made");
+    home.add_root(0, place).expect("added");
     let root = Root {
         index: 0,
-        origin: origin.clone(),
+        origin: origin.to_path_buf(),
         strategy: if way == Way::Copy { Strategy::Copy } else { Strategy::Overlay },
         mode: if rustix::process::geteuid().is_root() && way != Way::OverlayUser { MountMode::Root } else { MountMode::User },
-        ours: vec![state],
+        ours: vec![state.to_path_buf()],
     };
     let work = workspace::workspace(&home, &root).expect("opened");
-    workspace::stamp(&home, &[workspace::base::root_ino(&origin).expect("looked")]).expect("stamped");
-    work.prepare(&mut |_| ()).expect("prepared");
-    Lane { origin, home, work, way, root, dir, _lock: lock }
+    workspace::stamp(&home, &[workspace::base::root_ino(origin).expect("looked")]).expect("stamped");
+    Lane { origin: origin.to_path_buf(), home, work, way, root, dir, _lock: lock }
 }
 
 /// Runs `script` in a plain directory.

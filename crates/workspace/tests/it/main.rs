@@ -3,3 +3,4 @@
 mod contract;
 mod host_edits;
 mod lane;
+mod places;
