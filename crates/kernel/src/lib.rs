@@ -13,6 +13,7 @@ pub mod node;
 pub mod bytes;
 pub mod publish;
 pub mod lock;
+pub mod handle;
 pub mod signal;
 pub mod seccomp;
 pub mod pty;

@@ -4,8 +4,9 @@
 //! view, none for anything equal), at a cost that follows the upper: the lower is looked up by name, and listed
 //! only where a directory of it was removed, replaced or retyped.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
 
 use kernel::{Result, dir, open};
 
@@ -14,18 +15,25 @@ use crate::compare::{CompareOptions, Found, Pair, Side};
 use crate::dir::{DirTree, entry_at};
 use crate::entry::Entry;
 use crate::layer::{self, Format};
+use crate::links::{Covered, LinkIndex};
 use crate::path::TreePath;
 use crate::source::Source;
 use crate::union::{Merged, Stands, merges_with};
 
 /// How the upper was mounted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct DeltaOptions {
     /// The namespace of its marks.
     pub format: Format,
-    /// Mounted with `index=on`: a write through one name of a hard link shows under all of them, though
-    /// the upper holds one.
-    pub index: bool,
+    /// For a mount with `index=on`, what [`LinkIndex::read`] gave: a write through one name of a hard link shows
+    /// under all of them, though the upper holds one.
+    pub index: Option<Arc<LinkIndex>>,
+}
+
+impl From<Format> for DeltaOptions {
+    fn from(format: Format) -> DeltaOptions {
+        DeltaOptions { format, index: None }
+    }
 }
 
 /// What the lane changed. Exact renames of directories (root mode) are in it; for those of files see
@@ -33,11 +41,20 @@ pub struct DeltaOptions {
 pub fn overlay_delta(upper: BorrowedFd<'_>, lower: &dyn Source, options: DeltaOptions) -> Result<ChangeSet> {
     let again = || open::dir_beneath(upper, b"").map(DirTree::from_fd);
     let upper = again()?;
-    let merged = Merged::new(again()?, Box::new(lower), options.format, Stands::Top);
-    let found = Found::new(lower, CompareOptions::default());
-    let mut delta = Delta { upper: &upper, merged: &merged, format: options.format, found, moved: HashSet::new() };
+    let merged = Merged::new(again()?, Box::new(lower), options.format, Stands::Top).with_index(options.index.clone());
+    let mut delta = Delta {
+        upper: &upper,
+        merged: &merged,
+        format: options.format,
+        found: Found::new(lower, CompareOptions::default()),
+        moved: HashMap::new(),
+        covered: Covered::default(),
+    };
     delta.run()?;
-    Ok(delta.found.finish(&delta.moved))
+    if let Some(index) = &options.index {
+        delta.other_names(index)?;
+    }
+    Ok(delta.found.finish(&delta.moved.into_keys().collect()))
 }
 
 /// A directory of the upper that is still to be read.
@@ -54,8 +71,10 @@ struct Delta<'a> {
     merged: &'a Merged<'a>,
     format: Format,
     found: Found<'a>,
-    /// Base directories that were renamed.
-    moved: HashSet<TreePath>,
+    /// Base directories that were renamed, and where to.
+    moved: HashMap<TreePath, TreePath>,
+    /// Names of hard links that the upper answers for.
+    covered: Covered,
 }
 
 impl Delta<'_> {
@@ -103,6 +122,9 @@ impl Delta<'_> {
                 }
             };
             let old = base.zip(old);
+            if let Some((base, old)) = &old {
+                self.covered.note(base, old);
+            }
             if new.is_whiteout() {
                 if let Some((base, old)) = old {
                     self.found.gone(base, old, Pair::Replaced);
@@ -149,7 +171,7 @@ impl Delta<'_> {
             && let Some(source) = self.found.base.entry(from)?.filter(Entry::is_dir)
         {
             if self.found.base.entry(path)?.is_none() && self.merged.entry(from)?.is_none() {
-                self.moved.insert(from.clone());
+                self.moved.insert(from.clone(), path.clone());
                 let kind = ChangeKind::Rename { from: from.clone(), modified: false };
                 self.found.push(path, kind, Some(source), Some(new));
                 open.push(Open { path: path.clone(), base: below, shows: true });
@@ -197,5 +219,57 @@ impl Delta<'_> {
             self.found.gone(base, old, answer);
             self.found.below(None, path, self.merged);
         }
+    }
+
+    /// The names that the upper has not of hard links whose content changed. Only where there are such names is
+    /// the lower tree walked: nothing else knows where they stand.
+    fn other_names(&mut self, index: &LinkIndex) -> Result<()> {
+        let mut changed = index.changed()?;
+        changed.retain(|inode, names| !self.covered.all(*inode, *names));
+        let mut open = if changed.is_empty() { Vec::new() } else { vec![TreePath::root()] };
+        while let Some(dir) = open.pop() {
+            let below = match self.found.base.list_entries(&dir) {
+                Ok(below) => below,
+                Err(error) => {
+                    self.found.gap(&dir, error);
+                    continue;
+                }
+            };
+            for (name, old) in below {
+                let base = dir.join(name);
+                if old.is_dir() {
+                    open.push(base);
+                } else if changed.contains_key(&(old.dev, old.ino)) {
+                    self.other_name(&base, &old)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn other_name(&mut self, base: &TreePath, old: &Entry) -> Result<()> {
+        let path = self.now_at(base);
+        if !self.merged.is_indexed(&path)? {
+            return Ok(());
+        }
+        if let Some(new) = self.merged.entry(&path)? {
+            self.found.pair(
+                Side { source: self.found.base, path: base, entry: old },
+                Side { source: self.merged, path: &path, entry: &new },
+            );
+        }
+        Ok(())
+    }
+
+    /// Where the lane shows a base path that nothing else is known of: below the innermost renamed directory.
+    fn now_at(&self, base: &TreePath) -> TreePath {
+        let mut above = Some(base.clone());
+        while let Some(dir) = above {
+            if let Some(to) = self.moved.get(&dir) {
+                return base.strip_prefix(&dir).map_or_else(|| base.clone(), |tail| to.join_path(&tail));
+            }
+            above = dir.parent();
+        }
+        base.clone()
     }
 }

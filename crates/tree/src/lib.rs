@@ -2,7 +2,7 @@
 //! a lane's delta is a sorted list of changes between two trees.
 //!
 //! Reading order: [`path`] → [`entry`] → [`change`] → [`source`] → [`dir`] and [`union`] (the sources) →
-//! [`layer`] → [`compare`] and [`delta`] (sources to changes) → [`rename`] → [`walk`], [`copy`], [`remove`].
+//! [`layer`] and [`links`] → [`compare`] and [`delta`] (sources to changes) → [`rename`] → [`walk`], [`copy`], [`remove`].
 
 pub mod path;
 pub mod entry;
@@ -10,6 +10,7 @@ pub mod change;
 pub mod source;
 pub mod dir;
 pub mod layer;
+pub mod links;
 pub mod union;
 pub mod compare;
 pub mod delta;
@@ -23,6 +24,7 @@ mod descent;
 pub use change::{Change, ChangeKind, ChangeSet};
 pub use entry::{Entry, Kind, Time};
 pub use dir::DirTree;
+pub use links::LinkIndex;
 pub use path::TreePath;
 pub use source::Source;
 pub use union::Union;

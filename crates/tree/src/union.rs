@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kernel::{Errno, Error, Result, dir, open};
 use rustix::fs::FileType;
@@ -15,6 +15,7 @@ use rustix::fs::FileType;
 use crate::dir::{DirTree, entry_at};
 use crate::entry::Entry;
 use crate::layer::{self, DirMarks, Format, Redirect};
+use crate::links::LinkIndex;
 use crate::path::TreePath;
 use crate::source::{Source, Xattr};
 
@@ -38,7 +39,12 @@ impl Union {
 
     /// The merged view of one layer over any other tree.
     pub fn over(upper: OwnedFd, lower: Box<dyn Source>, format: Format) -> Union {
-        Union(Box::new(Merged::new(DirTree::from_fd(upper), lower, format, Stands::Top)))
+        Union::over_indexed(upper, lower, format, None)
+    }
+
+    /// As [`Union::over`], for a mount with `index=on`. The lower tree must be the one that the index was read for.
+    pub fn over_indexed(upper: OwnedFd, lower: Box<dyn Source>, format: Format, index: Option<Arc<LinkIndex>>) -> Union {
+        Union(Box::new(Merged::new(DirTree::from_fd(upper), lower, format, Stands::Top).with_index(index)))
     }
 }
 
@@ -93,6 +99,8 @@ enum Shown {
     Nothing,
     Upper(Entry),
     Lower(TreePath, Entry),
+    /// A lower file that was written under another of its names: the path is one of the index.
+    Indexed(TreePath, Entry),
 }
 
 /// One layer over a tree.
@@ -101,6 +109,7 @@ pub(crate) struct Merged<'a> {
     lower: Box<dyn Source + 'a>,
     format: Format,
     stands: Stands,
+    index: Option<Arc<LinkIndex>>,
     places: Mutex<HashMap<TreePath, Option<Place>>>,
 }
 
@@ -109,7 +118,17 @@ const PLACES: usize = 16 * 1024;
 
 impl<'a> Merged<'a> {
     pub(crate) fn new(upper: DirTree, lower: Box<dyn Source + 'a>, format: Format, stands: Stands) -> Merged<'a> {
-        Merged { upper, lower, format, stands, places: Mutex::new(HashMap::new()) }
+        Merged { upper, lower, format, stands, index: None, places: Mutex::new(HashMap::new()) }
+    }
+
+    pub(crate) fn with_index(mut self, index: Option<Arc<LinkIndex>>) -> Merged<'a> {
+        self.index = index;
+        self
+    }
+
+    /// True where `path` shows a lower file that was written under another of its names.
+    pub(crate) fn is_indexed(&self, path: &TreePath) -> Result<bool> {
+        Ok(matches!(self.find(path)?, Shown::Indexed(..)))
     }
 
     /// The directory at `path`; `None` where there is no directory.
@@ -160,6 +179,7 @@ impl<'a> Merged<'a> {
             Shown::Lower(lower, entry) => {
                 Ok(entry.is_dir().then_some(Place { upper: false, lower: Some(lower), xattr_whiteouts: false }))
             }
+            Shown::Indexed(..) => Ok(None),
             Shown::Upper(entry) if !entry.is_dir() => Ok(None),
             Shown::Upper(_) => {
                 let (dir, name) = open::parent_beneath(&self.upper, path.as_bytes())?;
@@ -182,10 +202,15 @@ impl<'a> Merged<'a> {
         }
         let Some(lower) = &parent.lower else { return Ok(Shown::Nothing) };
         let lower = lower.join(path.name());
-        Ok(match self.lower_entry(&lower)? {
-            Some(entry) => Shown::Lower(lower, entry),
-            None => Shown::Nothing,
+        let Some(entry) = self.lower_entry(&lower)? else { return Ok(Shown::Nothing) };
+        Ok(match self.successor(&entry)? {
+            Some((name, entry)) => Shown::Indexed(name, entry),
+            None => Shown::Lower(lower, entry),
         })
+    }
+
+    fn successor(&self, old: &Entry) -> Result<Option<(TreePath, Entry)>> {
+        self.index.as_ref().map_or(Ok(None), |index| index.successor(old))
     }
 
     fn gone_by_xattr(&self, parent: &Place, path: &TreePath, entry: &Entry) -> Result<bool> {
@@ -214,7 +239,7 @@ impl<'a> Merged<'a> {
     fn dir_place(&self, path: &TreePath) -> Result<Place> {
         match self.place(path)? {
             Some(place) => Ok(place),
-            None if matches!(self.find(path)?, Shown::Nothing) => Err(Error::new("union", path.as_bytes(), Errno::NOENT)),
+            None if matches!(self.find(path)?, Shown::Nothing) => Err(not_there(path)),
             None => Err(Error::new("union", path.as_bytes(), Errno::NOTDIR)),
         }
     }
@@ -256,6 +281,10 @@ impl<'a> Merged<'a> {
     }
 }
 
+fn not_there(path: &TreePath) -> Error {
+    Error::new("union", path.as_bytes(), Errno::NOENT)
+}
+
 /// The lower directory that the marks of an upper directory `name` make it merge with; `parent` is what its
 /// parent merges with.
 pub(crate) fn merges_with(marks: &DirMarks, parent: Option<&TreePath>, name: &[u8]) -> Option<TreePath> {
@@ -273,7 +302,7 @@ impl Source for Merged<'_> {
     fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
         Ok(match self.find(path)? {
             Shown::Nothing => None,
-            Shown::Upper(entry) | Shown::Lower(_, entry) => Some(entry),
+            Shown::Upper(entry) | Shown::Lower(_, entry) | Shown::Indexed(_, entry) => Some(entry),
         })
     }
 
@@ -287,6 +316,7 @@ impl Source for Merged<'_> {
         for (name, shown) in upper {
             names.insert(name, shown.is_some());
         }
+        // Without looking: a whiteout in the lowest layer is met by those that ask for the entry.
         for name in self.lower.list(lower)? {
             names.entry(name).or_insert(true);
         }
@@ -295,17 +325,19 @@ impl Source for Merged<'_> {
 
     fn open(&self, path: &TreePath) -> Result<OwnedFd> {
         match self.find(path)? {
-            Shown::Nothing => Err(Error::new("union", path.as_bytes(), Errno::NOENT)),
+            Shown::Nothing => Err(not_there(path)),
             Shown::Upper(_) => self.upper.open(path),
             Shown::Lower(lower, _) => self.lower.open(&lower),
+            Shown::Indexed(name, _) => self.index.as_ref().ok_or_else(|| not_there(path))?.files().open(&name),
         }
     }
 
     fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
         match self.find(path)? {
-            Shown::Nothing => Err(Error::new("union", path.as_bytes(), Errno::NOENT)),
+            Shown::Nothing => Err(not_there(path)),
             Shown::Upper(_) => self.upper.xattrs(path),
             Shown::Lower(lower, _) => self.lower.xattrs(&lower),
+            Shown::Indexed(name, _) => self.index.as_ref().ok_or_else(|| not_there(path))?.files().xattrs(&name),
         }
     }
 
@@ -319,7 +351,11 @@ impl Source for Merged<'_> {
         }
         if let Some(lower) = &place.lower {
             for (name, entry) in self.lower.list_entries(lower)? {
-                names.entry(name).or_insert_with(|| (!entry.is_whiteout()).then_some(entry));
+                if names.contains_key(&name) {
+                    continue;
+                }
+                let entry = self.successor(&entry)?.map_or(entry, |(_, successor)| successor);
+                names.insert(name, (!entry.is_whiteout()).then_some(entry));
             }
         }
         Ok(names.into_iter().filter_map(|(name, entry)| entry.map(|entry| (name, entry))).collect())
