@@ -81,6 +81,8 @@ struct Judge<'a> {
     /// Whether a directory is surely the one that the base had under this path.
     same_dir: HashMap<TreePath, bool>,
     ctimes: HashMap<TreePath, Option<Time>>,
+    /// The same by the manifest: whether a directory was the base's when the walk came by.
+    had_dir: HashMap<TreePath, bool>,
 }
 
 impl<'a> Judge<'a> {
@@ -88,17 +90,13 @@ impl<'a> Judge<'a> {
         let root = kernel::meta::stat_fd(origin.fd()).doing("look at the project", "")?;
         // A lane whose stamp knows no inode (0) predates the record; its root is taken on trust.
         let is_same = base.root_ino == 0 || base.root_ino == root.ino;
-        let mut judge = Judge { base, origin, same_dir: HashMap::new(), ctimes: HashMap::new() };
+        let mut judge = Judge { base, origin, same_dir: HashMap::new(), ctimes: HashMap::new(), had_dir: HashMap::new() };
         judge.same_dir.insert(TreePath::root(), is_same);
         Ok(judge)
     }
 
     fn manifest(&self) -> Option<&'a Manifest> {
         self.base.manifest.as_ref()
-    }
-
-    fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
-        self.origin.entry(path).doing("look at", to_path(path))
     }
 
     fn change(&mut self, change: &Change, found: &mut Vec<Drifted>) -> Result<()> {
@@ -112,8 +110,7 @@ impl<'a> Judge<'a> {
             return Ok(());
         }
         let had_it = change.kind != ChangeKind::Add;
-        let gone = change.kind == ChangeKind::Delete && self.entry(&change.path)?.is_none();
-        if gone {
+        if change.kind == ChangeKind::Delete && matches!(self.origin.entry(&change.path), Ok(None)) {
             // Both sides deleted it.
             return Ok(());
         }
@@ -126,10 +123,12 @@ impl<'a> Judge<'a> {
     }
 
     fn note(&mut self, path: &TreePath, had_it: bool, found: &mut Vec<Drifted>) -> Result<()> {
-        let now = self.entry(path)?;
-        if let Some(what) = self.judge(path, now.as_ref(), had_it)? {
-            found.push(Drifted { path: path.clone(), what });
-        }
+        let what = match self.origin.entry(path) {
+            // The host closed a directory above it: nothing can be said, and nothing must be written.
+            Err(error) if error.errno == kernel::Errno::ACCESS => Some(Drift::BaseUnknown),
+            other => self.judge(path, other.doing("look at", to_path(path))?.as_ref(), had_it)?,
+        };
+        found.extend(what.map(|what| Drifted { path: path.clone(), what }));
         Ok(())
     }
 
@@ -172,18 +171,26 @@ impl<'a> Judge<'a> {
     }
 
     /// By the manifest: when `path` was recorded, were the directories above it the base's own?
-    fn was_same_place(&self, path: &TreePath, manifest: &Manifest) -> bool {
+    fn was_same_place(&mut self, path: &TreePath, manifest: &Manifest) -> bool {
         path.parent().is_none_or(|parent| self.base_had_dir(&parent, manifest))
     }
 
-    fn base_had_dir(&self, dir: &TreePath, manifest: &Manifest) -> bool {
+    fn base_had_dir(&mut self, dir: &TreePath, manifest: &Manifest) -> bool {
+        if let Some(known) = self.had_dir.get(dir) {
+            return *known;
+        }
+        let had = self.find_base_dir(dir, manifest);
+        self.had_dir.insert(dir.clone(), had);
+        had
+    }
+
+    fn find_base_dir(&mut self, dir: &TreePath, manifest: &Manifest) -> bool {
         let Some(parent) = dir.parent() else {
             let recorded = manifest.get(dir).map(|root| root.entry.ino);
             return self.base.root_ino == 0 || recorded.is_none_or(|ino| ino == self.base.root_ino);
         };
         let is_later = |dir: &TreePath| manifest.get(dir).is_none_or(|recorded| recorded.is_later);
-        !is_later(dir) && self.base_had_dir(&parent, manifest)
-            || (!is_later(&parent) && self.base_had_dir(&parent, manifest))
+        (!is_later(dir) || !is_later(&parent)) && self.base_had_dir(&parent, manifest)
     }
 
     /// By the times of today: is this directory the one that the base had?
@@ -203,7 +210,10 @@ impl<'a> Judge<'a> {
         let ctime = match self.ctimes.get(dir) {
             Some(known) => *known,
             None => {
-                let ctime = self.entry(dir)?.map(|entry| entry.ctime);
+                let ctime = match self.origin.entry(dir) {
+                    Err(error) if error.errno == kernel::Errno::ACCESS => None,
+                    other => other.doing("look at", to_path(dir))?.map(|entry| entry.ctime),
+                };
                 self.ctimes.insert(dir.clone(), ctime);
                 ctime
             }
@@ -216,6 +226,10 @@ impl<'a> Judge<'a> {
         let Some(manifest) = self.manifest() else { return Ok(()) };
         let names = match self.origin.list(dir) {
             Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if error.errno == kernel::Errno::ACCESS => {
+                found.push(Drifted { path: dir.clone(), what: Drift::BaseUnknown });
+                return Ok(());
+            }
             other => other.doing("list", to_path(dir))?,
         };
         let known = manifest.names_in(dir);
@@ -230,6 +244,9 @@ impl<'a> Judge<'a> {
         let mut there: Vec<(TreePath, Entry)> = Vec::new();
         let dir = match self.origin.open_dir(top) {
             Err(error) if error.is_not_found() => None,
+            Err(error) if error.errno == kernel::Errno::ACCESS => {
+                return Ok(vec![Drifted { path: top.clone(), what: Drift::BaseUnknown }]);
+            }
             other => Some(other.doing("open", to_path(top))?),
         };
         if let Some(dir) = dir {
