@@ -6,6 +6,7 @@
 //! and the work directory is new for each mount; as root redirects and an index are on and it is kept.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Instant;
 
 use kernel::mountspec::{MountSpec, MountWhat, Overlay};
@@ -16,7 +17,7 @@ use tree::dir::DirTree;
 use tree::layer::Format;
 use tree::rename::find_renames;
 use tree::union::Union;
-use tree::{ChangeSet, Source};
+use tree::{ChangeSet, LinkIndex, Source};
 
 use crate::choose::Strategy;
 use crate::contract::{Cost, Root, Workspace};
@@ -52,8 +53,21 @@ impl OverlayWorkspace {
         DirTree::open(&self.root.origin).doing("open the project", &self.root.origin)
     }
 
-    fn union(&self) -> Result<Union> {
-        Ok(Union::over(self.upper()?, Box::new(self.origin()?), self.format()))
+    fn union(&self, index: Option<Arc<LinkIndex>>) -> Result<Union> {
+        Ok(Union::over_indexed(self.upper()?, Box::new(self.origin()?), self.format(), index))
+    }
+
+    /// The hard links that a mount as root keeps together.
+    fn index(&self) -> Result<Option<Arc<LinkIndex>>> {
+        if self.root.mode == MountMode::User {
+            return Ok(None);
+        }
+        let work = match self.layers.open_layer(self.layers.open_dir()?, "w") {
+            Err(error) if error.is_not_found() => return Ok(None),
+            other => other?,
+        };
+        let index = LinkIndex::read(work.as_fd(), self.origin()?.fd()).doing("read the index", &self.layers.work)?;
+        Ok(index.map(Arc::new))
     }
 }
 
@@ -94,13 +108,14 @@ impl Workspace for OverlayWorkspace {
     fn changes(&self) -> Result<ChangeSet> {
         let upper = self.upper()?;
         let origin = self.origin()?;
-        let options = DeltaOptions { format: self.format(), index: self.root.mode == MountMode::Root };
+        let index = self.index()?;
+        let options = DeltaOptions { format: self.format(), index: index.clone() };
         let set = overlay_delta(upper.as_fd(), &origin, options).doing("read the upper layer", &self.layers.upper)?;
-        Ok(find_renames(set, &origin, &self.union()?))
+        Ok(find_renames(set, &origin, &self.union(index)?))
     }
 
     fn lane_tree(&self) -> Result<Box<dyn Source>> {
-        Ok(Box::new(self.union()?))
+        Ok(Box::new(self.union(self.index()?)?))
     }
 
     fn base_tree(&self) -> Result<Box<dyn Source>> {

@@ -27,6 +27,29 @@ pub(crate) fn ways() -> Vec<Way> {
     if is_root { vec![Way::OverlayUser, Way::OverlayRoot, Way::Copy] } else { vec![Way::OverlayUser, Way::Copy] }
 }
 
+/// A directory of a test, which goes with it even where a plain removal is refused (a work directory has no mode).
+pub(crate) struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        Scratch(tempfile::tempdir().expect("a directory"))
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().canonicalize().expect("exists")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let path = self.path();
+        let above = kernel::open::root_dir(path.parent().expect("above")).expect("opened");
+        let name = path.file_name().expect("a name").as_encoded_bytes();
+        let removed = tree::remove::remove_tree(std::os::fd::AsFd::as_fd(&above), name).expect("removed");
+        assert!(removed.is_complete() || std::thread::panicking(), "{removed:?}");
+    }
+}
+
 /// One lane of one project.
 pub(crate) struct Lane {
     pub(crate) origin: PathBuf,
@@ -34,14 +57,14 @@ pub(crate) struct Lane {
     pub(crate) work: Box<dyn Workspace>,
     pub(crate) way: Way,
     pub(crate) root: Root,
-    pub(crate) dir: tempfile::TempDir,
+    pub(crate) dir: Scratch,
     _lock: Lock,
 }
 
 /// Makes a project with `script` and a lane of it.
 pub(crate) fn lane(way: Way, script: &str) -> Lane {
-    let dir = tempfile::tempdir().expect("a directory");
-    let top = dir.path().canonicalize().expect("exists");
+    let dir = Scratch::new();
+    let top = dir.path();
     let (origin, state) = (top.join("project"), top.join("state"));
     std::fs::create_dir(&origin).expect("made");
     std::fs::create_dir(&state).expect("made");
@@ -52,7 +75,7 @@ pub(crate) fn lane(way: Way, script: &str) -> Lane {
 }
 
 /// A lane of `origin` that is not prepared yet.
-pub(crate) fn lane_of(way: Way, origin: &Path, state: &Path, place: &LayerPlace, dir: tempfile::TempDir) -> Lane {
+pub(crate) fn lane_of(way: Way, origin: &Path, state: &Path, place: &LayerPlace, dir: Scratch) -> Lane {
     let (home, lock) = LaneHome::create(state, "k3").expect("made");
     home.add_root(0, place).expect("added");
     let root = Root {

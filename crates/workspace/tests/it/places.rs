@@ -8,10 +8,10 @@ use testkit::who::Who;
 use workspace::layer_place::BESIDE;
 use workspace::{Abilities, LayerPlace, MountTable, OriginFacts, PlaceWhy, Placed, Reason, Strategy, choose, place};
 
-use crate::lane::{Lane, Way, lane_of, lines, shell, ways};
+use crate::lane::{Lane, Scratch, Way, lane_of, lines, shell, ways};
 
 struct Scene {
-    dir: tempfile::TempDir,
+    dir: Scratch,
     state: PathBuf,
     origin: PathBuf,
     facts: OriginFacts,
@@ -20,8 +20,8 @@ struct Scene {
 
 /// A project on a filesystem, the state directory elsewhere.
 fn scene(top: &Path, script: &str) -> Scene {
-    let dir = tempfile::tempdir().expect("a directory");
-    let state = dir.path().canonicalize().expect("exists");
+    let dir = Scratch::new();
+    let state = dir.path();
     let origin = top.join("work/project");
     std::fs::create_dir_all(&origin).expect("made");
     shell(&origin, script);
@@ -73,8 +73,8 @@ fn layers_go_beside_the_project_where_its_filesystem_clones_and_leave_nothing() 
 #[test]
 fn a_copy_that_does_not_fit_fails_whole_and_frees_the_disk() {
     let Some(fs) = LoopFs::make(FsKind::Tmpfs, 4, Who::Root) else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let top = dir.path().canonicalize().expect("exists");
+    let dir = Scratch::new();
+    let top = dir.path();
     let (origin, state) = (top.join("project"), top.join("state"));
     std::fs::create_dir(&origin).expect("made");
     std::fs::create_dir(&state).expect("made");
@@ -99,8 +99,8 @@ fn b13_a_mount_below_the_project_is_named_and_leads_to_a_copy_without_it() {
     let can = Abilities { is_root: true, overlay_user: Ok(()), overlay_root: Ok(()), reflink: false };
     let choice = choose(&facts, &can, None).expect("copy serves");
     assert_eq!(choice.rejected, [(Strategy::Overlay, Reason::Submounts(vec![fs.path()]))]);
-    let dir = tempfile::tempdir().expect("a directory");
-    let state = dir.path().canonicalize().expect("exists");
+    let dir = Scratch::new();
+    let state = dir.path();
     let lane = lane_of(Way::Copy, &origin, &state, &LayerPlace::InState, dir);
     let cost = lane.work.prepare(&mut |_| ()).expect("prepared");
     assert_eq!(cost.left_out.iter().map(|(path, _)| path.as_bytes()).collect::<Vec<_>>(), [b"m"]);
