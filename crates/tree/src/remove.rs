@@ -40,6 +40,7 @@ pub fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<Removed> {
     // The parent is not part of the tree and is not repaired.
     match try_name(parent, None, name, None) {
         Attempt::Gone => removal.removed.entries += 1,
+        Attempt::Absent => {}
         Attempt::Left(why) => removal.leave_behind(name, why),
         Attempt::Enter(fd) => {
             removal.enter(fd, name, 0)?;
@@ -65,6 +66,8 @@ struct Level {
 
 enum Attempt {
     Gone,
+    /// It was not there.
+    Absent,
     Enter(OwnedFd),
     Left(Error),
 }
@@ -85,6 +88,7 @@ impl Removal {
             let Some(descent) = &self.descent else { break };
             match try_name(descent.here()?, Some(&mut level.repaired), &next.name, next.kind) {
                 Attempt::Gone => self.removed.entries += 1,
+                Attempt::Absent => {}
                 Attempt::Enter(fd) => self.enter(fd, &next.name, 0)?,
                 Attempt::Left(why) => self.leave_behind(&next.name, why),
             }
@@ -135,7 +139,7 @@ impl Removal {
         }
         match answer {
             Ok(()) => self.removed.entries += 1,
-            Err(error) if error.errno == Errno::NOENT => self.removed.entries += 1,
+            Err(error) if error.errno == Errno::NOENT => {}
             // Somebody still writes here.
             Err(error) if is_full(error.errno) && level.refills < REFILLS && fd.is_some() => {
                 if let Some(fd) = fd {
@@ -174,7 +178,7 @@ fn try_name(dir: BorrowedFd<'_>, mut repaired: Option<&mut bool>, name: &[u8], k
             Err(error) => error,
         };
         match error.errno {
-            Errno::NOENT => return Attempt::Gone,
+            Errno::NOENT => return Attempt::Absent,
             Errno::ISDIR if !is_dir => is_dir = true,
             // POSIX wants EPERM for unlinking a directory, and some filesystems obey.
             Errno::PERM if !is_dir && kind.is_none() && is_directory(dir, name) => is_dir = true,
@@ -235,4 +239,112 @@ fn rewind(fd: &OwnedFd) -> Result<()> {
     rustix::fs::seek(fd.as_fd(), rustix::fs::SeekFrom::Start(0))
         .map(drop)
         .map_err(|errno| Error::new("lseek", b"", errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    fn remove(dir: &Path, name: &str) -> Removed {
+        let fd = open::root_dir(dir).expect("open");
+        remove_tree(fd.as_fd(), name.as_bytes()).expect("remove")
+    }
+
+    #[test]
+    fn a_tree_goes_whole_and_what_links_point_to_stays() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        fs::write(dir.path().join("kept"), b"x").expect("write");
+        fs::create_dir_all(dir.path().join("t/a/b")).expect("mkdir");
+        fs::create_dir(dir.path().join("keptdir")).expect("mkdir");
+        fs::write(dir.path().join("keptdir/f"), b"x").expect("write");
+        symlink("../kept", dir.path().join("t/l")).expect("symlink");
+        symlink("../../keptdir", dir.path().join("t/a/l")).expect("symlink");
+        let fd = open::root_dir(&dir.path().join("t")).expect("open");
+        node::mkfifo_at(&fd, b"p", 0).expect("mkfifo");
+        node::whiteout_at(&fd, b"w").expect("mknod");
+        let removed = remove(dir.path(), "t");
+        assert_eq!(removed, Removed { entries: 7, left: Vec::new() });
+        assert!(dir.path().join("keptdir/f").exists() && dir.path().join("kept").exists());
+        symlink("keptdir", dir.path().join("l")).expect("symlink");
+        assert_eq!(remove(dir.path(), "l").entries, 1);
+        assert!(dir.path().join("keptdir/f").exists());
+        assert_eq!(remove(dir.path(), "never was"), Removed::default());
+    }
+
+    #[test]
+    fn names_that_are_no_names_are_refused() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let fd = open::root_dir(dir.path()).expect("open");
+        for name in [b"" as &[u8], b".", b"..", b"a/b"] {
+            assert_eq!(remove_tree(fd.as_fd(), name).expect_err("refused").errno, Errno::INVAL);
+        }
+    }
+
+    /// Modes stop nobody who is root, so this runs as an ordinary user in a process of its own.
+    #[test]
+    fn directories_that_refuse_their_owner_are_repaired() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let tree = dir.path().join("t");
+        for below in ["work/work/incompat", "cache/mod/sub", "noread/in", "noexec/in", "empty"] {
+            fs::create_dir_all(tree.join(below)).expect("mkdir");
+            fs::write(tree.join(below).join("f"), b"x").expect("write");
+        }
+        let root = rustix::process::geteuid().is_root();
+        if root {
+            chown_all(dir.path(), 1001);
+        }
+        let modes = [
+            ("cache/mod/sub/f", 0o444), ("cache/mod/sub", 0o555), ("cache/mod", 0o555), ("cache", 0o555), ("noread", 0o300),
+            ("noexec", 0o600), ("work/work/incompat", 0), ("work/work", 0), ("empty/f", 0), ("empty", 0),
+        ];
+        for (path, mode) in modes {
+            fs::set_permissions(tree.join(path), fs::Permissions::from_mode(mode)).expect("chmod");
+        }
+        let removed = if root { as_user(dir.path()) } else { remove(dir.path(), "t").is_complete() };
+        assert!(removed);
+        assert!(!tree.exists());
+    }
+
+    /// Removes `t` in `dir` in a copy of this test program that is the ordinary user 1001.
+    fn as_user(dir: &Path) -> bool {
+        let program = dir.join("program");
+        fs::copy(std::env::current_exe().expect("own path"), &program).expect("copy");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("chmod");
+        let status = Command::new("setpriv")
+            .args(["--reuid=1001", "--regid=1001", "--clear-groups"])
+            .arg(&program)
+            .args(["--exact", "remove::tests::the_tree_that_the_environment_names_is_removed"])
+            .env("REMOVE_IN", dir)
+            .current_dir(dir)
+            .status()
+            .expect("start");
+        status.success()
+    }
+
+    #[test]
+    fn the_tree_that_the_environment_names_is_removed() {
+        let given = std::env::var_os("REMOVE_IN").map(std::path::PathBuf::from);
+        let own = tempfile::tempdir().expect("temporary directory");
+        let dir = given.as_deref().unwrap_or(own.path());
+        let removed = remove(dir, "t");
+        assert!(removed.is_complete(), "{removed:?}");
+        assert!(!dir.join("t").exists());
+    }
+
+    fn chown_all(dir: &Path, id: u32) {
+        chown(dir, Some(id), Some(id)).expect("chown");
+        for item in fs::read_dir(dir).expect("read_dir") {
+            let item = item.expect("item");
+            if item.file_type().expect("type").is_dir() {
+                chown_all(&item.path(), id);
+            } else {
+                chown(item.path(), Some(id), Some(id)).expect("chown");
+            }
+        }
+    }
 }

@@ -103,6 +103,26 @@ enum Shown {
     Indexed(TreePath, Entry),
 }
 
+/// A name of an upper directory.
+enum Listed {
+    Gone,
+    Unseen,
+    Seen(Entry),
+}
+
+impl Listed {
+    fn is_gone(&self) -> bool {
+        matches!(self, Listed::Gone)
+    }
+
+    fn entry(self) -> Option<Entry> {
+        match self {
+            Listed::Seen(entry) => Some(entry),
+            Listed::Gone | Listed::Unseen => None,
+        }
+    }
+}
+
 /// One layer over a tree.
 pub(crate) struct Merged<'a> {
     upper: DirTree,
@@ -214,11 +234,11 @@ impl<'a> Merged<'a> {
     }
 
     fn gone_by_xattr(&self, parent: &Place, path: &TreePath, entry: &Entry) -> Result<bool> {
-        if !parent.xattr_whiteouts || !entry.is_file() || entry.size != 0 {
+        if !parent.xattr_whiteouts {
             return Ok(false);
         }
         let (dir, name) = open::parent_beneath(&self.upper, path.as_bytes())?;
-        layer::is_xattr_whiteout(&dir, &name, self.format)
+        self.gone_in(parent, dir.as_fd(), &name, entry)
     }
 
     /// The lowest layer may hold whiteouts too, which hide nothing but are not shown.
@@ -244,19 +264,19 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// The names of the upper directory, each with its entry where it had to be looked at, `None` for whiteouts.
-    fn upper_names(&self, place: &Place, path: &TreePath, all: bool) -> Result<Vec<(Vec<u8>, Option<Option<Entry>>)>> {
+    /// The names of the upper directory; without `all`, only what may be a whiteout is looked at.
+    fn upper_names(&self, place: &Place, path: &TreePath, all: bool) -> Result<Vec<(Vec<u8>, Listed)>> {
         let fd = self.upper.open_dir(path)?;
         let mut found = Vec::new();
         for name in dir::unread_entries(&fd)? {
-            let plain = !matches!(name.kind, None | Some(FileType::CharacterDevice | FileType::Unknown));
+            let plain = !matches!(name.kind, None | Some(FileType::CharacterDevice));
             if plain && !all && !place.xattr_whiteouts {
-                found.push((name.name, Some(None)));
+                found.push((name.name, Listed::Unseen));
                 continue;
             }
             let Some(entry) = entry_at(&fd, &name.name)? else { continue };
             let gone = entry.is_whiteout() || self.gone_in(place, fd.as_fd(), &name.name, &entry)?;
-            found.push((name.name, if gone { None } else { Some(Some(entry)) }));
+            found.push((name.name, if gone { Listed::Gone } else { Listed::Seen(entry) }));
         }
         Ok(found)
     }
@@ -310,11 +330,11 @@ impl Source for Merged<'_> {
         let place = self.dir_place(path)?;
         let upper = if place.upper { self.upper_names(&place, path, false)? } else { Vec::new() };
         let Some(lower) = &place.lower else {
-            return Ok(upper.into_iter().filter_map(|(name, shown)| shown.map(|_| name)).collect());
+            return Ok(upper.into_iter().filter(|(_, listed)| !listed.is_gone()).map(|(name, _)| name).collect());
         };
         let mut names: BTreeMap<Vec<u8>, bool> = BTreeMap::new();
-        for (name, shown) in upper {
-            names.insert(name, shown.is_some());
+        for (name, listed) in upper {
+            names.insert(name, !listed.is_gone());
         }
         // Without looking: a whiteout in the lowest layer is met by those that ask for the entry.
         for name in self.lower.list(lower)? {
@@ -345,8 +365,8 @@ impl Source for Merged<'_> {
         let place = self.dir_place(path)?;
         let mut names: BTreeMap<Vec<u8>, Option<Entry>> = BTreeMap::new();
         if place.upper {
-            for (name, shown) in self.upper_names(&place, path, true)? {
-                names.insert(name, shown.flatten());
+            for (name, listed) in self.upper_names(&place, path, true)? {
+                names.insert(name, listed.entry());
             }
         }
         if let Some(lower) = &place.lower {

@@ -109,3 +109,86 @@ fn levels(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn walked(root: &std::path::Path, skip: &str) -> (Vec<String>, Vec<(TreePath, String)>) {
+        let fd = open::root_dir(root).expect("open");
+        let mut seen = Vec::new();
+        let gaps = walk(fd.as_fd(), &mut |path, _| {
+            let text = path.as_bytes().escape_ascii().to_string();
+            let visit = if text == skip { Visit::SkipBelow } else { Visit::Enter };
+            seen.push(text);
+            visit
+        });
+        (seen, gaps)
+    }
+
+    #[test]
+    fn everything_is_visited_in_the_order_of_paths_and_links_are_not_followed() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        fs::create_dir_all(dir.path().join("a/b")).expect("mkdir");
+        fs::write(dir.path().join("a/b/f"), b"").expect("write");
+        fs::write(dir.path().join("a-b"), b"").expect("write");
+        fs::create_dir(dir.path().join("skipped")).expect("mkdir");
+        fs::write(dir.path().join("skipped/f"), b"").expect("write");
+        symlink("a", dir.path().join("l")).expect("symlink");
+        let (seen, gaps) = walked(dir.path(), "skipped");
+        assert_eq!(seen, ["a", "a/b", "a/b/f", "a-b", "l", "skipped"]);
+        let mut sorted: Vec<TreePath> = seen.iter().map(|path| TreePath::new(path).expect("valid")).collect();
+        sorted.sort();
+        assert_eq!(sorted.iter().map(|p| p.as_bytes().escape_ascii().to_string()).collect::<Vec<_>>(), seen);
+        assert!(gaps.is_empty());
+    }
+
+    #[test]
+    fn stopping_ends_the_walk() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        for name in ["a", "b", "c"] {
+            fs::create_dir(dir.path().join(name)).expect("mkdir");
+        }
+        let fd = open::root_dir(dir.path()).expect("open");
+        let mut count = 0;
+        walk(fd.as_fd(), &mut |_, _| {
+            count += 1;
+            if count == 2 { Visit::Stop } else { Visit::Enter }
+        });
+        assert_eq!(count, 2);
+    }
+
+    #[test]
+    fn a_tree_deeper_than_the_descriptors_held_is_walked_down_and_back_up() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut at = open::root_dir(dir.path()).expect("open");
+        for _ in 0..1500 {
+            kernel::node::mkdir_at(&at, b"d", 0o755).expect("mkdir");
+            kernel::node::mkdir_at(&at, b"e", 0o755).expect("mkdir");
+            at = open::dir_beneath(&at, b"d").expect("open");
+        }
+        let (seen, gaps) = walked(dir.path(), "");
+        assert_eq!(seen.len(), 3000);
+        assert!(gaps.is_empty(), "{gaps:?}");
+        assert_eq!(seen[2999], "e");
+        let left = crate::remove::remove_tree(open::root_dir(dir.path()).expect("open").as_fd(), b"d").expect("remove");
+        assert!(left.is_complete());
+    }
+
+    #[test]
+    fn another_mount_is_a_gap_and_not_entered() {
+        let root = open::root_dir(std::path::Path::new("/")).expect("open");
+        let mut inside = 0;
+        let gaps = walk(root.as_fd(), &mut |path, _| {
+            if path.as_bytes().starts_with(b"proc/") {
+                inside += 1;
+            }
+            if path.as_bytes() == b"proc" { Visit::Enter } else { Visit::SkipBelow }
+        });
+        assert_eq!(inside, 0);
+        assert_eq!(gaps, [(TreePath::new("proc").expect("valid"), OTHER_MOUNT.to_owned())]);
+    }
+}

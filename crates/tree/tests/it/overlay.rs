@@ -1,11 +1,9 @@
 //! The delta and the union against real overlay mounts: what the kernel shows is copied away by `cp -a` and
 //! compared with what this crate says, by the most naive means.
 
-mod model;
-mod mounted;
-
-use mounted::{Case, Mode};
 use proptest::prelude::*;
+
+use crate::mounted::{Case, Mode};
 
 /// Runs `script` in every kind of mount over a tree that `base` made, and checks everything.
 fn check(base: &str, script: &str) {
@@ -205,8 +203,13 @@ fn script(steps: &[Step]) -> String {
     steps.iter().map(|step| format!("{{ {}; }} 2>/dev/null\n", step.line())).collect()
 }
 
+/// `PROPTEST_CASES` asks for more.
+fn cases() -> u32 {
+    if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 64 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_sequence_of_operations_is_told_exactly(
