@@ -47,11 +47,13 @@ impl BaseStamp {
 pub fn stamp(home: &LaneHome, roots: &[u64]) -> Result<BaseStamp> {
     let path = || home.path().join("base");
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    let file = open::open_beneath(&home.dir().fd, STAMP, flags, Mode::RUSR | Mode::WUSR).doing("make base stamp", path())?;
+    let file = open::open_beneath(&home.dir().fd, STAMP, flags, Mode::RUSR | Mode::WUSR)
+        .doing("make base stamp", path())?;
     let first = meta::stat_fd(&file).doing("read base stamp", path())?.ctime;
     let boot_id = boot_id()?;
     let text = write_text(&boot_id, first, roots);
-    let written = rustix::io::write(&file, text.as_bytes()).asked("write", STAMP).doing("write base stamp", path())?;
+    let written =
+        rustix::io::write(&file, text.as_bytes()).asked("write", STAMP).doing("write base stamp", path())?;
     if written != text.len() {
         let source = kernel::Error::new("write", STAMP, kernel::Errno::NOSPC);
         return Err(Error::Kernel { step: "write base stamp", path: path(), source });
@@ -155,7 +157,12 @@ mod tests {
     fn a_stamp_reads_as_it_was_written_and_nothing_else_does() {
         let text = write_text("b-1", (-5, 7), &[3, 4]);
         assert_eq!(read_text(text.as_bytes()), Some(("b-1".into(), (-5, 7), vec![3, 4])));
-        for bad in ["", "lane base 2\nboot x\nfirst 1 2\n", "lane base 1\nboot x\nfirst 1\n", "lane base 1\nboot x\nfirst 1 2\nroot x\n"] {
+        for bad in [
+            "",
+            "lane base 2\nboot x\nfirst 1 2\n",
+            "lane base 1\nboot x\nfirst 1\n",
+            "lane base 1\nboot x\nfirst 1 2\nroot x\n",
+        ] {
             assert_eq!(read_text(bad.as_bytes()), None, "{bad:?}");
         }
     }

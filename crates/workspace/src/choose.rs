@@ -106,7 +106,9 @@ impl fmt::Display for Reason {
             }
             Reason::Casefold { fs_type } => write!(f, "names on this {fs_type} ignore case"),
             Reason::RemoteTimes { fs_type } => write!(f, "times on {fs_type} are not set by this kernel"),
-            Reason::MountRefused { fs_type, answer } => write!(f, "overlay over {fs_type} was refused: {answer}"),
+            Reason::MountRefused { fs_type, answer } => {
+                write!(f, "overlay over {fs_type} was refused: {answer}")
+            }
             Reason::LaterInOrder => f.write_str("a cheaper strategy comes first"),
             Reason::NotAskedFor => f.write_str("another strategy was asked for"),
         }
@@ -229,8 +231,10 @@ fn against_overlay(facts: &OriginFacts, can: &Abilities) -> Vec<Reason> {
 }
 
 fn has_remote_times(fs_type: &str) -> bool {
-    matches!(fs_type, "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "ceph" | "afs" | "lustre" | "virtiofs" | "vboxsf")
-        || fs_type == "fuse"
+    matches!(
+        fs_type,
+        "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "ceph" | "afs" | "lustre" | "virtiofs" | "vboxsf"
+    ) || fs_type == "fuse"
         || fs_type.starts_with("fuse.")
 }
 

@@ -79,7 +79,8 @@ impl Root {
     /// Those of our own directories that lie inside the root.
     pub fn skipped(&self) -> Vec<TreePath> {
         use std::os::unix::ffi::OsStrExt as _;
-        let inside = |dir: &PathBuf| TreePath::new(dir.strip_prefix(&self.origin).ok()?.as_os_str().as_bytes()).ok();
+        let inside =
+            |dir: &PathBuf| TreePath::new(dir.strip_prefix(&self.origin).ok()?.as_os_str().as_bytes()).ok();
         self.ours.iter().filter_map(inside).filter(|path| !path.is_root()).collect()
     }
 }
@@ -142,7 +143,9 @@ mod tests {
             origin: "/home/u".into(),
             strategy: Strategy::Overlay,
             mode: MountMode::User,
-            ours: ["/home/u/.local/state/lanekeeper", "/home/.lanekeeper", "/home/u", "/home/user"].map(PathBuf::from).to_vec(),
+            ours: ["/home/u/.local/state/lanekeeper", "/home/.lanekeeper", "/home/u", "/home/user"]
+                .map(PathBuf::from)
+                .to_vec(),
         };
         let skipped: Vec<_> = root.skipped().iter().map(|path| path.as_bytes().to_vec()).collect();
         assert_eq!(skipped, [b".local/state/lanekeeper".to_vec()]);

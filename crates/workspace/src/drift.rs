@@ -90,7 +90,8 @@ impl<'a> Judge<'a> {
         let root = kernel::meta::stat_fd(origin.fd()).doing("look at the project", "")?;
         // A lane whose stamp knows no inode (0) predates the record; its root is taken on trust.
         let is_same = base.root_ino == 0 || base.root_ino == root.ino;
-        let mut judge = Judge { base, origin, same_dir: HashMap::new(), ctimes: HashMap::new(), had_dir: HashMap::new() };
+        let mut judge =
+            Judge { base, origin, same_dir: HashMap::new(), ctimes: HashMap::new(), had_dir: HashMap::new() };
         judge.same_dir.insert(TreePath::root(), is_same);
         Ok(judge)
     }
@@ -153,7 +154,9 @@ impl<'a> Judge<'a> {
             () if was.entry.kind != now.kind || was.entry.ino != now.ino => Some(Drift::Replaced),
             // Names come and go in a directory; each name is judged by itself.
             () if now.is_dir() && was.entry.mode != now.mode => Some(Drift::Modified),
-            () if now.is_dir() && was.is_later && !self.base_had_dir(path, manifest) => Some(Drift::BaseUnknown),
+            () if now.is_dir() && was.is_later && !self.base_had_dir(path, manifest) => {
+                Some(Drift::BaseUnknown)
+            }
             () if now.is_dir() || is_same_state(&was.entry, now) => None,
             () => Some(Drift::Modified),
         })
@@ -274,7 +277,9 @@ impl<'a> Judge<'a> {
         }
         let gone = self.manifest().into_iter().flat_map(|manifest| manifest.below(top));
         for (path, _) in gone {
-            if there.binary_search_by(|(known, _)| known.cmp(&path)).is_err() && !skip.iter().any(|s| path.starts_with(s)) {
+            if there.binary_search_by(|(known, _)| known.cmp(&path)).is_err()
+                && !skip.iter().any(|s| path.starts_with(s))
+            {
                 found.push(Drifted { path, what: Drift::Deleted });
             }
         }

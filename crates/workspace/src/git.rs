@@ -63,9 +63,12 @@ pub fn facts(project: &Path) -> GitFacts {
     let dot = top.join(".git");
     let outside = |dir: &Path| (!dir.starts_with(project)).then(|| dir.to_path_buf());
     match kind_of(&dot) {
-        Some(FileType::Directory) => {
-            GitFacts { outside_gitdir: outside(&dot), common_dir: outside(&dot), top: Some(top), dot_git: DotGit::Dir }
-        }
+        Some(FileType::Directory) => GitFacts {
+            outside_gitdir: outside(&dot),
+            common_dir: outside(&dot),
+            top: Some(top),
+            dot_git: DotGit::Dir,
+        },
         Some(FileType::RegularFile) => match pointer(&dot, &top) {
             Some(gitdir) => {
                 let common = common_dir(&gitdir);
@@ -109,7 +112,9 @@ pub fn head(facts: &GitFacts) -> Option<Head> {
         DotGit::File { .. } => open_dir(&common_dir(&gitdir))?,
         _ => private.try_clone().ok()?,
     };
-    let commit = resolve(private.as_fd(), name).or_else(|| resolve(common.as_fd(), name)).or_else(|| packed(&common, name));
+    let commit = resolve(private.as_fd(), name)
+        .or_else(|| resolve(common.as_fd(), name))
+        .or_else(|| packed(&common, name));
     Some(Head { reference: Some(name.to_vec()), commit })
 }
 
@@ -118,7 +123,9 @@ fn resolve(gitdir: impl AsFd + Copy, name: &[u8]) -> Option<String> {
     let mut name = name.to_vec();
     for _ in 0..5 {
         // A ref is a relative name with no way upwards; anything else is no ref of this repository.
-        if !name.starts_with(b"refs/") || name.split(|b| *b == b'/').any(|part| part == b".." || part.is_empty()) {
+        if !name.starts_with(b"refs/")
+            || name.split(|b| *b == b'/').any(|part| part == b".." || part.is_empty())
+        {
             return None;
         }
         let text = read_small(gitdir, &name)?;
@@ -134,10 +141,12 @@ fn packed(gitdir: &OwnedFd, name: &[u8]) -> Option<String> {
     let file = open_file(gitdir.as_fd(), b"packed-refs")?;
     let mut text = Vec::new();
     file.take(64 << 20).read_to_end(&mut text).ok()?;
-    text.split(|b| *b == b'\n').filter(|line| !line.starts_with(b"#") && !line.starts_with(b"^")).find_map(|line| {
-        let space = line.iter().position(|b| *b == b' ')?;
-        if trim(&line[space + 1..]) == name { object_id(&line[..space]) } else { None }
-    })
+    text.split(|b| *b == b'\n').filter(|line| !line.starts_with(b"#") && !line.starts_with(b"^")).find_map(
+        |line| {
+            let space = line.iter().position(|b| *b == b' ')?;
+            if trim(&line[space + 1..]) == name { object_id(&line[..space]) } else { None }
+        },
+    )
 }
 
 /// Reads `gitdir: PATH`; a relative path is relative to the directory of the file.

@@ -202,9 +202,15 @@ impl LaneHome {
         match kernel::meta::read_link_at(&self.dir.fd, name.as_bytes()) {
             Ok(target) => {
                 let dir = PathBuf::from(std::ffi::OsString::from_vec(target));
-                if dir.is_dir() { Ok(Layers::in_dir(dir, index.to_string())) } else { Err(Error::LayersGone { path: dir }) }
+                if dir.is_dir() {
+                    Ok(Layers::in_dir(dir, index.to_string()))
+                } else {
+                    Err(Error::LayersGone { path: dir })
+                }
             }
-            Err(error) if error.is_not_found() => Ok(Layers::in_dir(self.path().to_path_buf(), index.to_string())),
+            Err(error) if error.is_not_found() => {
+                Ok(Layers::in_dir(self.path().to_path_buf(), index.to_string()))
+            }
             Err(error) => Err(error).doing("find layers", self.path().join(name)),
         }
     }
@@ -230,16 +236,22 @@ impl LaneHome {
     /// The uppers over parts of the home directory, opened: what was written to the home inside.
     pub fn home_uppers(&self) -> Result<Vec<OwnedFd>> {
         let is_upper = |name: &Vec<u8>| name.starts_with(HOME.as_bytes()) && name.ends_with(b".u");
-        let open = |name: &Vec<u8>| open::dir_beneath(&self.dir.fd, name).doing("open upper layer", self.path());
+        let open =
+            |name: &Vec<u8>| open::dir_beneath(&self.dir.fd, name).doing("open upper layer", self.path());
         self.names()?.iter().filter(|name| is_upper(name)).map(open).collect()
     }
 
     /// True where nothing can have been written in the lane: no finished copy, nothing in any upper.
     pub fn is_unused(&self) -> Result<bool> {
-        let is_empty = |dir: OwnedFd| kernel::dir::entries(&dir).map(|names| names.is_empty()).doing("list", self.path());
+        let is_empty = |dir: OwnedFd| {
+            kernel::dir::entries(&dir).map(|names| names.is_empty()).doing("list", self.path())
+        };
         for index in 0..self.root_count()? {
             let copied = format!("copied.{index}");
-            if kernel::meta::stat_at_if_there(&self.dir.fd, copied.as_bytes()).doing("look at lane", self.path())?.is_some() {
+            if kernel::meta::stat_at_if_there(&self.dir.fd, copied.as_bytes())
+                .doing("look at lane", self.path())?
+                .is_some()
+            {
                 return Ok(false);
             }
             let layers = match self.layers(index) {
@@ -279,7 +291,8 @@ impl LaneHome {
         let now = crate::base::boot_id()?;
         let last = self.last_boot()?;
         if last != now {
-            kernel::publish::write_file(&self.dir.fd, BOOT, now.as_bytes(), 0o600).doing("note boot", self.path())?;
+            kernel::publish::write_file(&self.dir.fd, BOOT, now.as_bytes(), 0o600)
+                .doing("note boot", self.path())?;
         }
         Ok(last)
     }

@@ -68,7 +68,11 @@ impl LayerPlace {
 /// (such as one in memory).
 pub fn place(facts: &OriginFacts, state: &Path, wish: Option<&Path>) -> Result<Placed> {
     if let Some(dir) = wish {
-        return Ok(Placed { place: LayerPlace::At(dir.to_path_buf()), why: PlaceWhy::AskedFor, reflinks: None });
+        return Ok(Placed {
+            place: LayerPlace::At(dir.to_path_buf()),
+            why: PlaceWhy::AskedFor,
+            reflinks: None,
+        });
     }
     let state_dir = open_dir(state)?;
     let remembered = remembered(state_dir.as_fd(), &facts.fs_id);
@@ -120,7 +124,8 @@ fn highest_own_dir(facts: &OriginFacts) -> Result<Option<PathBuf>> {
         }
         let Ok(opened) = open_dir(dir) else { continue };
         let stat = rustix::fs::fstat(&opened).asked("fstat", path_bytes(dir)).doing("look at", dir)?;
-        let writable = rustix::fs::access(dir, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok();
+        let writable =
+            rustix::fs::access(dir, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok();
         if stat.st_uid == uid && writable && mount_id(opened.as_fd(), dir)? == facts.mount_id {
             return Ok(Some(dir.to_path_buf()));
         }
@@ -152,7 +157,8 @@ fn remembered(state: BorrowedFd<'_>, fs_id: &str) -> Option<bool> {
 
 fn remember(state: BorrowedFd<'_>, fs_id: &str, clones: bool, path: &Path) -> Result<()> {
     let word: &[u8] = if clones { b"yes\n" } else { b"no\n" };
-    kernel::publish::write_file(state, memory_name(fs_id).as_bytes(), word, 0o600).doing("remember what was tried", path)
+    kernel::publish::write_file(state, memory_name(fs_id).as_bytes(), word, 0o600)
+        .doing("remember what was tried", path)
 }
 
 /// Makes (or finds) the layer directory of a lane below a place of ours.
@@ -176,7 +182,11 @@ fn try_make_at(place: &Path, lane: &str) -> Result<()> {
     // Someone else's directory of that name is not a place for anyone's files.
     if stat.uid != caller().0 {
         let source = kernel::Error::new("statx", path_bytes(place), kernel::Errno::PERM);
-        return Err(Error::Kernel { step: "use layer directory of another owner", path: place.to_path_buf(), source });
+        return Err(Error::Kernel {
+            step: "use layer directory of another owner",
+            path: place.to_path_buf(),
+            source,
+        });
     }
     mkdir_if_absent(&shared, lane.as_bytes(), place)
 }

@@ -8,7 +8,10 @@ use tree::walk::{Visit, walk};
 use tree::{Entry, TreePath};
 
 /// Bytes allocated below `root`, of the entries that `counts` says yes to.
-pub(crate) fn allocated_below(root: BorrowedFd<'_>, counts: &mut dyn FnMut(&TreePath, &Entry) -> bool) -> u64 {
+pub(crate) fn allocated_below(
+    root: BorrowedFd<'_>,
+    counts: &mut dyn FnMut(&TreePath, &Entry) -> bool,
+) -> u64 {
     let mut seen: HashSet<(u64, u64)> = HashSet::new();
     let mut sum = 0;
     // What cannot be read takes space that cannot be counted; the caller learns of gaps by the delta.

@@ -156,7 +156,8 @@ fn foreign_at_the_top(dir: &OwnedFd, path: &Path, top: (u32, u32), git: &GitFact
     look_at(dir.as_fd(), path, caller, LOOKED_AT, &mut found);
     if git.dot_git == DotGit::Dir && git.top.as_deref() == Some(path) {
         // A commit writes in these; one of them left behind by a privileged git is the usual trap.
-        for name in [".git", ".git/refs", ".git/refs/heads", ".git/objects", ".git/objects/pack", ".git/logs"] {
+        for name in [".git", ".git/refs", ".git/refs/heads", ".git/objects", ".git/objects/pack", ".git/logs"]
+        {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             if let Ok(inner) = rustix::fs::openat(dir, name, flags, Mode::empty()) {
                 look_at(inner.as_fd(), &path.join(name), caller, LOOKED_AT_IN_GIT, &mut found);

@@ -66,7 +66,8 @@ impl OverlayWorkspace {
             Err(error) if error.is_not_found() => return Ok(None),
             other => other?,
         };
-        let index = LinkIndex::read(work.as_fd(), self.origin()?.fd()).doing("read the index", &self.layers.work)?;
+        let index =
+            LinkIndex::read(work.as_fd(), self.origin()?.fd()).doing("read the index", &self.layers.work)?;
         Ok(index.map(Arc::new))
     }
 }
@@ -110,7 +111,8 @@ impl Workspace for OverlayWorkspace {
         let origin = self.origin()?;
         let index = self.index()?;
         let options = DeltaOptions { format: self.format(), index: index.clone() };
-        let set = overlay_delta(upper.as_fd(), &origin, options).doing("read the upper layer", &self.layers.upper)?;
+        let set = overlay_delta(upper.as_fd(), &origin, options)
+            .doing("read the upper layer", &self.layers.upper)?;
         Ok(find_renames(set, &origin, &self.union(index)?))
     }
 

@@ -44,7 +44,8 @@ pub fn remnants(state: &Path, is_known: &dyn Fn(&str) -> bool, keep_trash: Durat
     for (id, age) in names(&state.join(LANES))? {
         let path = state.join(LANES).join(&id);
         let Ok(home) = LaneHome::open(state, &id) else { continue };
-        let has = |name: &[u8]| kernel::meta::stat_at_if_there(&home.dir().fd, name).map(|stat| stat.is_some());
+        let has =
+            |name: &[u8]| kernel::meta::stat_at_if_there(&home.dir().fd, name).map(|stat| stat.is_some());
         let is_whole = has(crate::base::STAMP).doing("look at lane", &path)?;
         if !is_whole && !has(b"lock").doing("look at lane", &path)? && age < GRACE {
             continue;
@@ -60,7 +61,11 @@ pub fn remnants(state: &Path, is_known: &dyn Fn(&str) -> bool, keep_trash: Durat
             let kind = if is_whole { RemnantKind::Unknown } else { RemnantKind::HalfMade };
             found.push(Remnant { kind, id, path });
         } else {
-            found.extend(temporaries.into_iter().map(|path| Remnant { kind: RemnantKind::Temporary, id: id.clone(), path }));
+            found.extend(temporaries.into_iter().map(|path| Remnant {
+                kind: RemnantKind::Temporary,
+                id: id.clone(),
+                path,
+            }));
         }
     }
     for (id, age) in names(&state.join(TRASH))? {
@@ -105,7 +110,9 @@ fn names(dir: &Path) -> Result<Vec<(String, Duration)>> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut found = Vec::new();
     for name in kernel::dir::entries(&fd).doing("list lanes", dir)? {
-        let Some(stat) = kernel::meta::stat_at_if_there(&fd, &name.name).doing("list lanes", dir)? else { continue };
+        let Some(stat) = kernel::meta::stat_at_if_there(&fd, &name.name).doing("list lanes", dir)? else {
+            continue;
+        };
         let put = Duration::new(u64::try_from(stat.ctime.0).unwrap_or(0), stat.ctime.1);
         if let Ok(id) = String::from_utf8(name.name) {
             found.push((id, now.saturating_sub(put)));

@@ -4,7 +4,12 @@ use super::{Abilities, Choice, Reason, Refusal, Remedy, Strategy, choose};
 use crate::origin::{ForeignOwners, OriginFacts};
 
 fn facts() -> OriginFacts {
-    OriginFacts { path: "/p".into(), fs_type: "ext4".into(), mount_point: "/".into(), ..OriginFacts::default() }
+    OriginFacts {
+        path: "/p".into(),
+        fs_type: "ext4".into(),
+        mount_point: "/".into(),
+        ..OriginFacts::default()
+    }
 }
 
 fn user() -> Abilities {
@@ -64,7 +69,12 @@ fn foreign_owners_matter_to_a_user_and_not_to_root() {
         None,
         "copy because no overlay: files of other owners (0:0, 1000:27): /p/dist; not overlay (files of other owners (0:0, 1000:27): /p/dist)",
     );
-    check(&with_foreign(), &root(), None, "overlay because works on this ext4; not copy (a cheaper strategy comes first)");
+    check(
+        &with_foreign(),
+        &root(),
+        None,
+        "overlay because works on this ext4; not copy (a cheaper strategy comes first)",
+    );
 }
 
 #[test]
@@ -111,7 +121,12 @@ fn overlay_by_name_that_cannot_be_is_refused_with_reasons_and_remedies() {
 
 #[test]
 fn copy_by_name_is_always_given() {
-    check(&facts(), &user(), Some(Strategy::Copy), "copy because asked for; not overlay (another strategy was asked for)");
+    check(
+        &facts(),
+        &user(),
+        Some(Strategy::Copy),
+        "copy because asked for; not overlay (another strategy was asked for)",
+    );
 }
 
 #[test]

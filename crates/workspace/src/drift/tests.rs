@@ -72,7 +72,8 @@ impl Scene {
     fn walk(&self) {
         let tree = DirTree::open(&self.origin).expect("opened");
         let options = RecordOptions { since: Some(self.base_time), ..RecordOptions::default() };
-        record(tree.as_fd(), &options, self.home.dir(), &file_name(0), &AtomicBool::new(false)).expect("recorded");
+        record(tree.as_fd(), &options, self.home.dir(), &file_name(0), &AtomicBool::new(false))
+            .expect("recorded");
     }
 
     fn change(&self, kind: ChangeKind, name: &str) -> Change {
@@ -114,10 +115,12 @@ fn check(walked: Walked, edit: impl Fn(&Path), kind: ChangeKind, name: &str, exp
     if walked == AfterTheEdit {
         scene.walk();
     }
-    let expected: Vec<(String, Drift)> = expected.iter().map(|(name, what)| ((*name).to_owned(), *what)).collect();
+    let expected: Vec<(String, Drift)> =
+        expected.iter().map(|(name, what)| ((*name).to_owned(), *what)).collect();
     let found = scene.drift(vec![scene.change(kind.clone(), name)]);
     // What an edit closed is opened again, so that the test leaves nothing.
-    let _may_be_gone = std::fs::set_permissions(scene.origin.join("d"), std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let _may_be_gone =
+        std::fs::set_permissions(scene.origin.join("d"), std::os::unix::fs::PermissionsExt::from_mode(0o755));
     assert_eq!(found, expected, "{walked:?} {kind:?} {name}");
 }
 
@@ -260,7 +263,9 @@ fn what_the_host_put_into_a_directory_that_the_lane_removed_is_named() {
 #[test]
 fn a_mode_of_a_directory_is_its_own() {
     use std::os::unix::fs::PermissionsExt;
-    let chmod = |origin: &Path| std::fs::set_permissions(origin.join("d"), PermissionsExt::from_mode(0o700)).expect("set");
+    let chmod = |origin: &Path| {
+        std::fs::set_permissions(origin.join("d"), PermissionsExt::from_mode(0o700)).expect("set")
+    };
     check(BeforeTheEdit, chmod, ChangeKind::Mode, "d", &[("d", Drift::Modified)]);
     check(BeforeTheEdit, chmod, ChangeKind::Modify, "d/f", &[]);
     check(Never, chmod, ChangeKind::Mode, "d", &[("d", Drift::BaseUnknown)]);
@@ -305,7 +310,9 @@ fn without_a_manifest_the_whole_origin_is_judged_by_time() {
 #[test]
 fn below_a_directory_that_the_host_closed_nothing_is_known() {
     use std::os::unix::fs::PermissionsExt;
-    let close = |origin: &Path| std::fs::set_permissions(origin.join("d"), PermissionsExt::from_mode(0o0)).expect("set");
+    let close = |origin: &Path| {
+        std::fs::set_permissions(origin.join("d"), PermissionsExt::from_mode(0o0)).expect("set")
+    };
     // Root sees through it, and sees that the file is as it was.
     let is_root = rustix::process::geteuid().is_root();
     let expected: &[(&str, Drift)] = if is_root { &[] } else { &[("d/f", Drift::BaseUnknown)] };

@@ -78,7 +78,10 @@ fn a_detached_head_has_a_commit_and_no_branch() {
 fn a_branch_without_a_commit_has_none() {
     let dir = tempfile::tempdir().expect("a directory");
     git(dir.path(), &["init", "-q"]);
-    assert_eq!(head(&facts(dir.path())), Some(Head { reference: Some("refs/heads/main".into()), commit: None }));
+    assert_eq!(
+        head(&facts(dir.path())),
+        Some(Head { reference: Some("refs/heads/main".into()), commit: None })
+    );
 }
 
 #[test]

@@ -67,7 +67,10 @@ fn a_discarded_lane_comes_back_as_it_was() {
     drop(lock);
     assert!(matches!(LaneHome::open(&state, "k3"), Err(Error::Missing { .. })));
     let back = LaneHome::restore(&state, "k3").expect("back");
-    assert_eq!(std::fs::read_to_string(back.layers(0).expect("found").upper.join("f")).expect("read"), "kept");
+    assert_eq!(
+        std::fs::read_to_string(back.layers(0).expect("found").upper.join("f")).expect("read"),
+        "kept"
+    );
     assert!(LaneHome::restore(&state, "k3").is_err());
 }
 

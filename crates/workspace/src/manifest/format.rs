@@ -68,7 +68,12 @@ impl Header {
         out[..8].copy_from_slice(MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
         out[12..16].copy_from_slice(&(RECORD as u32).to_le_bytes());
-        for (at, number) in [(16, self.count as u64), (24, self.blob_len as u64), (32, self.gaps_len as u64), (40, self.sum.0)] {
+        for (at, number) in [
+            (16, self.count as u64),
+            (24, self.blob_len as u64),
+            (32, self.gaps_len as u64),
+            (40, self.sum.0),
+        ] {
             out[at..at + 8].copy_from_slice(&number.to_le_bytes());
         }
         out[48] = u8::from(self.all_cloned);

@@ -65,8 +65,8 @@ impl Manifest {
 
     /// Checks bytes and takes them as a manifest; `path` names them in an error.
     pub fn from_bytes(bytes: Vec<u8>, path: impl Into<PathBuf>) -> Result<Manifest> {
-        let header =
-            format::Header::read(&bytes).ok_or_else(|| Error::Damaged { what: "manifest", path: path.into() })?;
+        let header = format::Header::read(&bytes)
+            .ok_or_else(|| Error::Damaged { what: "manifest", path: path.into() })?;
         let unread = format::decode_gaps(&bytes[bytes.len() - header.gaps_len..]);
         Ok(Manifest { bytes, header, unread })
     }
@@ -146,9 +146,16 @@ impl Manifest {
 
     /// Publishes, as the manifest of root `index`, this one with `paths` (and their parent directories) as
     /// the origin has them now: what was just kept is the base from here on.
-    pub fn advance(&self, paths: &[TreePath], origin: &tree::dir::DirTree, home: &HomeDir, index: usize) -> Result<()> {
+    pub fn advance(
+        &self,
+        paths: &[TreePath],
+        origin: &tree::dir::DirTree,
+        home: &HomeDir,
+        index: usize,
+    ) -> Result<()> {
         let mut touched: BTreeMap<TreePath, Option<(Entry, bool)>> = BTreeMap::new();
-        for path in paths.iter().flat_map(|path| std::iter::successors(Some(path.clone()), TreePath::parent)) {
+        for path in paths.iter().flat_map(|path| std::iter::successors(Some(path.clone()), TreePath::parent))
+        {
             if touched.contains_key(&path) {
                 continue;
             }
@@ -264,7 +271,9 @@ fn read_whole(home: &HomeDir, name: &str) -> kernel::Result<Option<Vec<u8>>> {
 
 /// True where two entries are the same inode in the same state: nothing wrote to it in between.
 pub fn is_same_state(a: &Entry, b: &Entry) -> bool {
-    let key = |e: &Entry| -> (Kind, u64, u64, Time, Time, u32) { (e.kind, e.ino, e.size, e.mtime, e.ctime, e.mode) };
+    let key = |e: &Entry| -> (Kind, u64, u64, Time, Time, u32) {
+        (e.kind, e.ino, e.size, e.mtime, e.ctime, e.mode)
+    };
     key(a) == key(b)
 }
 

@@ -72,7 +72,10 @@ impl Draft {
 
     /// Adds an entry; paths arrive in their order.
     pub fn push(&mut self, path: &TreePath, entry: &Entry, is_later: bool) -> Result<()> {
-        debug_assert!(self.count == 0 || super::compare(&self.last, path.as_bytes()).is_lt(), "{path:?} out of order");
+        debug_assert!(
+            self.count == 0 || super::compare(&self.last, path.as_bytes()).is_lt(),
+            "{path:?} out of order"
+        );
         self.last.clear();
         self.last.extend_from_slice(path.as_bytes());
         let mut record = std::mem::take(&mut self.record);

@@ -54,10 +54,21 @@ fn what_was_recorded_is_found_again_by_path() {
     for expected in &paths {
         let entry = manifest.get(expected).expect("recorded").entry;
         let real = std::fs::symlink_metadata(scene.origin.join(expected.as_path())).expect("there");
-        assert_eq!((entry.ino, entry.size, entry.mtime.sec), (real.ino(), real.size(), real.mtime()), "{expected:?}");
-        assert_eq!((entry.uid, entry.gid, entry.nlink), (real.uid(), real.gid(), real.nlink()), "{expected:?}");
+        assert_eq!(
+            (entry.ino, entry.size, entry.mtime.sec),
+            (real.ino(), real.size(), real.mtime()),
+            "{expected:?}"
+        );
+        assert_eq!(
+            (entry.uid, entry.gid, entry.nlink),
+            (real.uid(), real.gid(), real.nlink()),
+            "{expected:?}"
+        );
     }
-    assert_eq!(manifest.get(&path("link")).map(|r| (r.entry.kind, r.entry.target)), Some((Kind::Symlink, b"to\nwhere".to_vec())));
+    assert_eq!(
+        manifest.get(&path("link")).map(|r| (r.entry.kind, r.entry.target)),
+        Some((Kind::Symlink, b"to\nwhere".to_vec()))
+    );
     assert_eq!(manifest.get(&path("a/none")), None);
     assert_eq!(manifest.names_in(&path("a")), [b"x".to_vec(), b"y".to_vec()]);
     assert_eq!(manifest.names_in(&TreePath::root()).len(), 5);
@@ -109,7 +120,10 @@ fn a_walk_that_is_told_to_stop_publishes_nothing() {
     let stop = AtomicBool::new(true);
     let answer = record(tree.as_fd(), &RecordOptions::default(), scene.home.dir(), &file_name(0), &stop);
     assert!(matches!(answer, Err(Error::Stopped)));
-    let left: Vec<_> = std::fs::read_dir(scene.home.path()).expect("listed").map(|e| e.expect("an entry").file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(scene.home.path())
+        .expect("listed")
+        .map(|e| e.expect("an entry").file_name())
+        .collect();
     assert_eq!(left, ["lock"]);
 }
 
@@ -147,7 +161,10 @@ fn what_was_kept_becomes_the_base() {
     before.advance(&kept, &origin, scene.home.dir(), 0).expect("advanced");
     let after = Manifest::load(scene.home.dir(), 0).expect("loaded").expect("there");
     let size = |name: &str| after.get(&path(name)).map(|recorded| recorded.entry.size);
-    assert_eq!(["d/kept", "d/other", "gone", "new/deep/file", "z"].map(size), [Some(2), Some(1), None, Some(1), Some(1)]);
+    assert_eq!(
+        ["d/kept", "d/other", "gone", "new/deep/file", "z"].map(size),
+        [Some(2), Some(1), None, Some(1), Some(1)]
+    );
     assert!(after.get(&path("new/deep")).is_some_and(|recorded| recorded.entry.is_dir()));
 }
 
@@ -188,4 +205,38 @@ fn eighty_thousand_entries_load_quickly() {
     assert_eq!(manifest.len(), 80_002);
     // Measured at a few milliseconds when optimised; the bound only catches a change of kind.
     assert!(took.as_millis() < 2000, "{took:?}");
+}
+
+/// Names that meet around the separator in every order.
+fn names() -> impl proptest::strategy::Strategy<Value = Vec<String>> {
+    proptest::collection::vec("[a.\\-0]{1,2}(/[a.\\-0~]{1,2}){0,3}", 0..30)
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 60, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn lookups_agree_with_a_plain_map(names in names(), asked in names()) {
+        let scene = scene();
+        let tree = DirTree::open(&scene.origin).expect("opened");
+        let entry = tree::Source::entry(&tree, &TreePath::root()).expect("looked").expect("there");
+        let mut plain = std::collections::BTreeSet::from([TreePath::root()]);
+        for name in names.iter().filter_map(|name| TreePath::new(name).ok()) {
+            plain.extend(std::iter::successors(Some(name), TreePath::parent));
+        }
+        let mut draft = super::Draft::begin(scene.home.dir()).expect("begun");
+        plain.iter().for_each(|path| draft.push(path, &entry, false).expect("written"));
+        draft.publish("manifest.0").expect("published");
+        let manifest = Manifest::load(scene.home.dir(), 0).expect("loaded").expect("there");
+        let asked = asked.iter().filter_map(|name| TreePath::new(name).ok());
+        for path in asked.chain(plain.iter().cloned()) {
+            proptest::prop_assert_eq!(manifest.get(&path).is_some(), plain.contains(&path));
+            let below: Vec<TreePath> = plain.iter().filter(|p| p.starts_with(&path) && **p != path).cloned().collect();
+            if plain.contains(&path) {
+                let children = below.iter().filter(|p| p.parent().as_ref() == Some(&path));
+                proptest::prop_assert_eq!(manifest.names_in(&path), children.map(|p| p.name().to_vec()).collect::<Vec<_>>());
+                proptest::prop_assert_eq!(manifest.below(&path).map(|(p, _)| p).collect::<Vec<_>>(), below);
+            }
+        }
+    }
 }

@@ -47,7 +47,8 @@ fn foreign_owners_are_noted_once_each_with_few_examples() {
 fn a_file_of_another_owner_at_the_top_or_in_git_is_seen_at_once() {
     if caller().0 != 0 {
         // Only root can give files away; as a user the note above stands for it, and a system directory:
-        let facts = OriginFacts::gather(Path::new("/etc"), &MountTable::load().expect("readable")).expect("facts");
+        let facts =
+            OriginFacts::gather(Path::new("/etc"), &MountTable::load().expect("readable")).expect("facts");
         assert!(facts.foreign.owners.iter().any(|owner| owner.0 == 0 || owner.0 == 65534));
         return;
     }

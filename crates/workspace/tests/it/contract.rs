@@ -68,7 +68,9 @@ fn the_mode_of_the_root_stays_the_lanes_own() {
 fn the_root_inside_looks_like_the_origins() {
     for way in ways() {
         let lane = lane(way, "chmod 2751 .; touch -d 2001-02-03T04:05:06.789 .");
-        lane.run("test \"$(stat -c '%a %y' .)\" = \"2751 $(date -d 2001-02-03T04:05:06.789 '+%F %T.%N %z')\"");
+        lane.run(
+            "test \"$(stat -c '%a %y' .)\" = \"2751 $(date -d 2001-02-03T04:05:06.789 '+%F %T.%N %z')\"",
+        );
     }
 }
 
@@ -95,12 +97,18 @@ fn a_deleted_directory_names_everything_that_went() {
 
 #[test]
 fn links_and_pipes_are_entries_like_others() {
-    check("ln -sfn docs link; ln -s nowhere new; rm pipe; mkfifo other", &["M link", "A new", "A other", "D pipe"]);
+    check(
+        "ln -sfn docs link; ln -s nowhere new; rm pipe; mkfifo other",
+        &["M link", "A new", "A other", "D pipe"],
+    );
 }
 
 #[test]
 fn a_renamed_file_is_one_rename() {
-    check("mv docs/guide manual; mv src/a src/a2; echo more >> src/a2", &["R docs/guide -> manual", "D src/a", "A src/a2"]);
+    check(
+        "mv docs/guide manual; mv src/a src/a2; echo more >> src/a2",
+        &["R docs/guide -> manual", "D src/a", "A src/a2"],
+    );
 }
 
 #[test]
@@ -110,7 +118,10 @@ fn a_renamed_directory_is_one_rename_however_it_was_carried_out() {
 
 #[test]
 fn names_that_are_no_text_are_told_exactly() {
-    check("for f in new*; do echo x >> \"$f\"; done; : > \"$(printf '\\376')\"", &["M new\\nline\\xff", "A \\xfe"]);
+    check(
+        "for f in new*; do echo x >> \"$f\"; done; : > \"$(printf '\\376')\"",
+        &["M new\\nline\\xff", "A \\xfe"],
+    );
 }
 
 #[test]
@@ -125,7 +136,11 @@ fn edits_over_several_mounts_add_up() {
         lane.run("echo 1 > n; rm src/a; mkdir -p x/y");
         lane.run("test ! -e src/a; echo 2 >> n; rm -r docs; rmdir x/y");
         lane.run("test \"$(cat n)\" = \"$(printf '1\\n2')\"; mkdir docs");
-        assert_eq!(lines(&lane.changes()), ["P docs", "D docs/guide", "D docs/notes", "A n", "D src/a", "A x"], "{way:?}");
+        assert_eq!(
+            lines(&lane.changes()),
+            ["P docs", "D docs/guide", "D docs/notes", "A n", "D src/a", "A x"],
+            "{way:?}"
+        );
     }
 }
 
@@ -142,7 +157,10 @@ fn the_base_tree_is_the_origin() {
 #[test]
 fn an_overlay_takes_only_what_was_written_and_each_inode_once() {
     for way in ways().into_iter().filter(|way| *way != Way::Copy) {
-        let lane = lane(way, "mkdir d; head -c 300000 /dev/zero > d/big; for n in 1 2 3 4 5 6 7 8; do : > d/f$n; done");
+        let lane = lane(
+            way,
+            "mkdir d; head -c 300000 /dev/zero > d/big; for n in 1 2 3 4 5 6 7 8; do : > d/f$n; done",
+        );
         assert_eq!(lane.work.exclusive_bytes().expect("measured"), 0, "{way:?}");
         lane.run("rm d/f*");
         let with_whiteouts = lane.work.exclusive_bytes().expect("measured");
@@ -176,7 +194,10 @@ fn what_prepare_says_of_its_cost_is_so() {
 #[test]
 fn b08_what_git_ignores_is_there() {
     for way in ways() {
-        let lane = lane(way, "mkdir .git node_modules; echo .env > .gitignore; echo K=1 > .env; echo m > node_modules/m");
+        let lane = lane(
+            way,
+            "mkdir .git node_modules; echo .env > .gitignore; echo K=1 > .env; echo m > node_modules/m",
+        );
         lane.run("test \"$(cat .env)\" = K=1; test -e node_modules/m");
     }
 }
@@ -217,7 +238,8 @@ fn what_a_copy_cannot_take_is_listed_and_is_no_deletion() {
     let cost = again.prepare(&mut |_| ()).expect("prepared");
     let left_out: Vec<String> = cost.left_out.iter().map(|(path, _)| format!("{path:?}")).collect();
     // Root reads what its mode forbids.
-    let expected: &[&str] = if rustix::process::geteuid().is_root() { &["\"sock\""] } else { &["\"secret\"", "\"sock\""] };
+    let expected: &[&str] =
+        if rustix::process::geteuid().is_root() { &["\"sock\""] } else { &["\"secret\"", "\"sock\""] };
     assert_eq!(left_out, expected);
     assert_eq!(lines(&lane.changes()), [""; 0]);
 }

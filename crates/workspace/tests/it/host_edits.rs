@@ -20,7 +20,8 @@ fn walk(lane: &Lane) {
     let origin = DirTree::open(&lane.origin).expect("opened");
     let since = workspace::base::read_stamp(&lane.home).expect("read").time;
     let options = RecordOptions { since: Some(since), ..RecordOptions::default() };
-    record(origin.as_fd(), &options, lane.home.dir(), &file_name(0), &AtomicBool::new(false)).expect("recorded");
+    record(origin.as_fd(), &options, lane.home.dir(), &file_name(0), &AtomicBool::new(false))
+        .expect("recorded");
 }
 
 fn drifted(lane: &Lane) -> Vec<(String, Drift)> {
@@ -48,7 +49,10 @@ fn edits_of_the_lanes_own_files_are_drift() {
         let lane = lane(way, PROJECT);
         walk(&lane);
         lane.run("echo lane > d/a; echo lane > d/b; echo lane > d/new; rm d/e; echo lane > top");
-        shell(&lane.origin, "echo host > d/a; echo host > t; mv t d/b; echo host > d/new; echo host > d/e; rm top");
+        shell(
+            &lane.origin,
+            "echo host > d/a; echo host > t; mv t d/b; echo host > d/new; echo host > d/e; rm top",
+        );
         let expected = [
             ("d/a", Drift::Modified),
             ("d/b", Drift::Replaced),

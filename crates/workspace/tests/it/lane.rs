@@ -24,7 +24,11 @@ pub(crate) enum Way {
 /// The ways that this process has: an ordinary user has two of the three.
 pub(crate) fn ways() -> Vec<Way> {
     let is_root = rustix::process::geteuid().is_root();
-    if is_root { vec![Way::OverlayUser, Way::OverlayRoot, Way::Copy] } else { vec![Way::OverlayUser, Way::Copy] }
+    if is_root {
+        vec![Way::OverlayUser, Way::OverlayRoot, Way::Copy]
+    } else {
+        vec![Way::OverlayUser, Way::Copy]
+    }
 }
 
 /// A directory of a test, which goes with it even where a plain removal is refused (a work directory has no mode).
@@ -82,7 +86,11 @@ pub(crate) fn lane_of(way: Way, origin: &Path, state: &Path, place: &LayerPlace,
         index: 0,
         origin: origin.to_path_buf(),
         strategy: if way == Way::Copy { Strategy::Copy } else { Strategy::Overlay },
-        mode: if rustix::process::geteuid().is_root() && way != Way::OverlayUser { MountMode::Root } else { MountMode::User },
+        mode: if rustix::process::geteuid().is_root() && way != Way::OverlayUser {
+            MountMode::Root
+        } else {
+            MountMode::User
+        },
         ours: vec![state.to_path_buf()],
     };
     let work = workspace::workspace(&home, &root).expect("opened");
@@ -129,7 +137,12 @@ impl Lane {
         };
         let output = Command::new("unshare")
             .arg(namespaces)
-            .args(["sh", "-euc", "t=$1; s=$2; shift 2; mount \"$@\" \"$t\"; cd \"$t\"; exec sh -euc \"$s\"", "sh"])
+            .args([
+                "sh",
+                "-euc",
+                "t=$1; s=$2; shift 2; mount \"$@\" \"$t\"; cd \"$t\"; exec sh -euc \"$s\"",
+                "sh",
+            ])
             .arg(&view.target)
             .arg(script)
             .args(mount)
@@ -201,9 +214,16 @@ pub(crate) fn fingerprint(dir: &Path) -> Vec<String> {
     while let Some(path) = todo.pop() {
         let meta = std::fs::symlink_metadata(&path).expect("there");
         let times = (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
-        lines.push(format!("{path:?} {} {:o} {times:?} {}", meta.ino(), meta.permissions().mode(), meta.nlink()));
+        lines.push(format!(
+            "{path:?} {} {:o} {times:?} {}",
+            meta.ino(),
+            meta.permissions().mode(),
+            meta.nlink()
+        ));
         if meta.is_dir() {
-            todo.extend(std::fs::read_dir(&path).expect("listed").map(|entry| entry.expect("an entry").path()));
+            todo.extend(
+                std::fs::read_dir(&path).expect("listed").map(|entry| entry.expect("an entry").path()),
+            );
         }
     }
     lines.sort();

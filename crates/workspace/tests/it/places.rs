@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use testkit::loopfs::{FsKind, LoopFs};
 use testkit::who::Who;
 use workspace::layer_place::BESIDE;
-use workspace::{Abilities, LayerPlace, MountTable, OriginFacts, PlaceWhy, Placed, Reason, Strategy, choose, place};
+use workspace::{
+    Abilities, LayerPlace, MountTable, OriginFacts, PlaceWhy, Placed, Reason, Strategy, choose, place,
+};
 
 use crate::lane::{Lane, Scratch, Way, lane_of, lines, shell, ways};
 
@@ -36,8 +38,12 @@ impl Scene {
     }
 }
 
-const KINDS: [(FsKind, u64, bool); 4] =
-    [(FsKind::Btrfs, 120, true), (FsKind::Xfs, 320, true), (FsKind::Ext4, 64, false), (FsKind::Tmpfs, 64, false)];
+const KINDS: [(FsKind, u64, bool); 4] = [
+    (FsKind::Btrfs, 120, true),
+    (FsKind::Xfs, 320, true),
+    (FsKind::Ext4, 64, false),
+    (FsKind::Tmpfs, 64, false),
+];
 
 #[test]
 fn layers_go_beside_the_project_where_its_filesystem_clones_and_leave_nothing() {
@@ -47,8 +53,14 @@ fn layers_go_beside_the_project_where_its_filesystem_clones_and_leave_nothing() 
             let scene = scene(&fs.path(), "head -c 8000000 /dev/urandom > big; echo x > f");
             let beside = fs.path().join(BESIDE);
             let expected = match clones {
-                true => Placed { place: LayerPlace::At(beside.clone()), why: PlaceWhy::Reflink, reflinks: Some(true) },
-                false => Placed { place: LayerPlace::InState, why: PlaceWhy::NoReflink, reflinks: Some(false) },
+                true => Placed {
+                    place: LayerPlace::At(beside.clone()),
+                    why: PlaceWhy::Reflink,
+                    reflinks: Some(true),
+                },
+                false => {
+                    Placed { place: LayerPlace::InState, why: PlaceWhy::NoReflink, reflinks: Some(false) }
+                }
             };
             assert_eq!(scene.placed, expected, "{kind:?}");
             // The second time it is remembered.
