@@ -1,7 +1,7 @@
 //! [`Engine`]: the façade. Opening it is cheap: it finds the state directory and nothing else; the
 //! ledger is opened by the first operation that needs it.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
 use ledger::{Ledger, NewOperation};
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::clock;
 use crate::error::Result;
+use crate::monitor::{Event, Monitor};
 use crate::project::{self, Project};
 use crate::state_dir::StateDir;
 
@@ -24,12 +25,13 @@ pub struct EngineOptions {
 pub struct Engine {
     state: StateDir,
     ledger: OnceCell<Ledger>,
+    repaired: RefCell<Vec<(String, String)>>,
 }
 
 impl Engine {
     /// Finds or makes the state directory.
     pub fn open(options: &EngineOptions) -> Result<Engine> {
-        Ok(Engine { state: StateDir::open(options.state.as_deref())?, ledger: OnceCell::new() })
+        Ok(Engine { state: StateDir::open(options.state.as_deref())?, ledger: OnceCell::new(), repaired: RefCell::default() })
     }
 
     /// The state directory.
@@ -46,9 +48,25 @@ impl Engine {
         Ok(self.ledger.get_or_init(|| opened))
     }
 
+    /// What a crash had left and was put right on the way, as `(what, on what)`; each is told once.
+    pub fn take_repaired(&self) -> Vec<(String, String)> {
+        self.repaired.take()
+    }
+
     /// The project that `dir` belongs to.
     pub fn project(&self, dir: &Path) -> Result<Project> {
         project::find(dir)
+    }
+}
+
+/// Notes repairs that happen while something else is asked for; whoever holds the engine tells them.
+pub(crate) struct Noting<'e>(pub(crate) &'e Engine);
+
+impl Monitor for Noting<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        if let Event::Repaired(what, on) = event {
+            self.0.repaired.borrow_mut().push((what.to_owned(), on.to_owned()));
+        }
     }
 }
 

@@ -5,10 +5,9 @@ use std::path::Path;
 
 use ledger::{Lane, LaneFilter};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Noting};
 use crate::error::{EngineError, Result};
 use crate::keeping;
-use crate::monitor::Silent;
 use crate::recover;
 
 /// Ids shorter than this are not looked up by prefix.
@@ -17,11 +16,11 @@ const PREFIX: usize = 4;
 /// The undiscarded lanes of the project of `dir`, oldest first, as they are now.
 pub fn lanes(engine: &Engine, dir: &Path) -> Result<Vec<Lane>> {
     let project = engine.project(dir)?;
-    recover::sweep(engine, &mut Silent)?;
-    keeping::repair(engine, &project.top, &mut Silent)?;
+    recover::sweep(engine, &mut Noting(engine))?;
+    keeping::repair(engine, &project.top, &mut Noting(engine))?;
     let origin = project.top.as_os_str().as_bytes();
     let mut rows = engine.ledger()?.lanes(LaneFilter { origin: Some(origin), ..LaneFilter::default() })?;
-    recover::settle_all(engine, &mut rows, &mut Silent)?;
+    recover::settle_all(engine, &mut rows, &mut Noting(engine))?;
     Ok(rows)
 }
 
@@ -54,7 +53,7 @@ pub fn by_name(engine: &Engine, dir: &Path, name: &str) -> Result<Option<Lane>> 
     let ledger = engine.ledger()?;
     // A lane whose project is gone can still be named by its id from anywhere.
     let project = engine.project(dir)?;
-    keeping::repair(engine, &project.top, &mut Silent)?;
+    keeping::repair(engine, &project.top, &mut Noting(engine))?;
     let mut found = ledger.lane_by_name(project.top.as_os_str().as_bytes(), name)?;
     if found.is_none() && name.len() >= PREFIX && name.len() <= 8 && name.bytes().all(|b| b.is_ascii_alphanumeric()) {
         let mut rows = ledger.lanes(LaneFilter::default())?;
@@ -65,7 +64,7 @@ pub fn by_name(engine: &Engine, dir: &Path, name: &str) -> Result<Option<Lane>> 
     }
     let Some(row) = found else { return Ok(None) };
     let mut rows = vec![row];
-    recover::settle_all(engine, &mut rows, &mut Silent)?;
+    recover::settle_all(engine, &mut rows, &mut Noting(engine))?;
     Ok(rows.pop())
 }
 

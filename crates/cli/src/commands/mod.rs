@@ -20,12 +20,14 @@ pub(crate) mod stop;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use clap::Parser as _;
 use engine::{Engine, EngineOptions};
 
 use crate::args::{Cli, Global, Verb};
 use crate::error::{CliError, Result};
+use crate::escape;
 use crate::exit_code;
 use crate::ui::Ui;
 
@@ -33,12 +35,18 @@ use crate::ui::Ui;
 pub(crate) struct Context {
     pub(crate) ui: Ui,
     pub(crate) global: Global,
+    engine: Option<Rc<Engine>>,
 }
 
 impl Context {
     /// The engine on the chosen state directory.
-    pub(crate) fn engine(&self) -> Result<Engine> {
-        Ok(Engine::open(&EngineOptions { state: self.global.state.clone() })?)
+    pub(crate) fn engine(&mut self) -> Result<Rc<Engine>> {
+        if let Some(engine) = &self.engine {
+            return Ok(Rc::clone(engine));
+        }
+        let engine = Rc::new(Engine::open(&EngineOptions { state: self.global.state.clone() })?);
+        self.engine = Some(Rc::clone(&engine));
+        Ok(engine)
     }
 
     /// The directory whose project is meant.
@@ -52,18 +60,28 @@ pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let talk = error.use_stderr();
-            // Nothing is left to tell where even this fails.
-            let _ = error.print();
-            return ExitCode::from(if talk { exit_code::USAGE } else { exit_code::DONE });
+            if !error.use_stderr() {
+                // Help: all of it our own words. Nothing is left to tell where even this fails.
+                let _ = error.print();
+                return ExitCode::from(exit_code::DONE);
+            }
+            // It repeats arguments, which may be names of files that a lane made.
+            let ui = Ui::new(&Global::default());
+            for line in error.render().to_string().lines() {
+                ui.tell(&escape::escape(line.as_bytes(), escape::Kind::Content).text);
+            }
+            return ExitCode::from(exit_code::USAGE);
         }
     };
     let runs_a_command = cli.verb.runs_a_command();
-    let mut context = Context { ui: Ui::new(&cli.global), global: cli.global };
+    let mut context = Context { ui: Ui::new(&cli.global), global: cli.global, engine: None };
     let outcome = dispatch(&mut context, cli.verb).and_then(|code| {
         context.ui.finish()?;
         Ok(code)
     });
+    for (what, on) in context.engine.as_ref().map(|engine| engine.take_repaired()).unwrap_or_default() {
+        context.ui.say(&format!("repaired: {what} ({})", escape::name(on)));
+    }
     ExitCode::from(outcome.unwrap_or_else(|error| {
         // What was said so far comes before what went wrong.
         let _ = context.ui.finish();

@@ -196,18 +196,20 @@ pub(crate) fn report(context: &mut Context, answer: &RunAnswer) -> Result<u8> {
         return Ok(exit_code::of(answer.exit));
     }
     let name = ui.paint_err(Role::Lane, &format!("lane {}", answer.lane.name));
-    let end = match answer.exit {
-        Exit::Code(0) => String::new(),
-        exit => format!("{} · ", report::exit(exit)),
-    };
     let mut lines = progress::change_lines(&answer.changes, answer.home_changes);
-    let first = if lines.is_empty() { String::new() } else { lines.remove(0) };
+    let mut parts = vec![name];
+    if answer.exit != Exit::Code(0) {
+        parts.push(report::exit(answer.exit));
+    }
+    if !lines.is_empty() {
+        parts.push(lines.remove(0));
+    }
     if answer.removed {
-        if ui.verbose || !end.is_empty() || first != "no changes" {
-            ui.say(&format!("{name} · {end}{first} · discarded"));
-        }
-    } else {
-        ui.say(&format!("{name} · {end}{first}"));
+        parts.push("discarded".to_owned());
+    }
+    // Of a lane that came and went without a trace there is nothing to say.
+    if parts.len() > 2 || !answer.removed || ui.verbose {
+        ui.say(&parts.join(" · "));
     }
     for line in lines {
         ui.say(&format!("  {line}"));

@@ -67,5 +67,6 @@ fn line(ui: &Ui, row: &[Cell], widths: &[usize]) -> String {
             out.extend(std::iter::repeat_n(' ', gap));
         }
     }
+    out.truncate(out.trim_end_matches(' ').len());
     out
 }

@@ -13,7 +13,8 @@ fn a_lane_that_was_half_made_is_cleared_by_the_next_command() {
         let half = lanes.join("0half0ne");
         world.env.mkdir(&half.join("0.u"));
         world.env.write(&half.join("lock"), b"");
-        world.ok(&["ls"]);
+        let ran = world.ok(&["ls"]);
+        assert!(ran.err().contains("repaired: a lane was half made (0half0ne)"), "{ran}");
         assert!(!half.exists());
         assert_eq!(world.json(&["ls"])[0]["name"], "whole");
     });

@@ -15,6 +15,7 @@ mod keep;
 mod ls;
 mod new;
 mod recover;
+mod run;
 mod shapes;
 mod show;
 mod terminal;

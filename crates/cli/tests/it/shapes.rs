@@ -105,6 +105,13 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("discard", &world.json(&["discard"]));
         is("ls", &world.json(&["ls", "--discarded"]));
         is("lane", &world.json(&["recover"]));
+        is("ran", &world.json(&["run", "-n", "one", "--", "true"]));
+        is("ran", &world.json(&["run", "--rm", "--", "true"]));
+        is("plan", &world.json(&["run", "--show-plan", "--", "true"]));
+        is("show", &world.json(&["show", "one"]));
+        is("log", &world.json(&["log", "one"]));
+        is("ls", &world.json(&["ls"]));
+        is("stop", &world.json(&["stop", "one"]));
         is("error", &failed(world, &["show", "nonsense"]));
         is("error", &failed(world, &["export", "one", "src"]));
     });

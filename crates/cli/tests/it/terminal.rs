@@ -56,6 +56,8 @@ fn nothing_from_a_lane_drives_the_terminal() {
             &["diff", "evil", "no\x1b[2Jsuch"],
             &["show", "no\x1b[2Jsuch"],
             &["export", "evil", "../out\x1b[2J"],
+            &["diff", "--no\x1b[2Jsuch"],
+            &["no\x1b]0;PWNED\x07such"],
             &["discard", "evil"],
         ] {
             let raw = gather(world, args, &[]);

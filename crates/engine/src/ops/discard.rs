@@ -10,10 +10,9 @@ use workspace::home::LaneHome;
 
 use crate::clock;
 use crate::describe;
-use crate::engine::{Engine, done};
+use crate::engine::{Engine, Noting, done};
 use crate::error::{EngineError, Result};
 use crate::find;
-use crate::monitor::Silent;
 use crate::ops::stop::{self, StopRequest};
 use crate::recover;
 use crate::view::LaneView;
@@ -78,6 +77,6 @@ pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswe
         row.state = ledger::LaneState::Discarded;
         row.discarded_at = Some(clock::now_ms());
     }
-    recover::empty_trash(engine, &mut Silent)?;
+    recover::empty_trash(engine, &mut Noting(engine))?;
     Ok(DiscardAnswer { lane: describe::lane(engine, &row)?, left })
 }

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use ledger::LaneFilter;
 
 use crate::describe;
-use crate::engine::Engine;
+use crate::engine::{Engine, Noting};
 use crate::error::Result;
 use crate::find;
 use crate::keeping;
 use crate::lane;
-use crate::monitor::Silent;
 use crate::recover;
 use crate::view::{Counts, LaneView};
 
@@ -49,13 +48,13 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
         };
         return rows.iter().map(bare).collect();
     }
-    recover::sweep(engine, &mut Silent)?;
+    recover::sweep(engine, &mut Noting(engine))?;
     if let Some(top) = &project {
-        keeping::repair(engine, top, &mut Silent)?;
+        keeping::repair(engine, top, &mut Noting(engine))?;
     }
     let origin = project.as_ref().map(|top| top.as_os_str().as_bytes());
     let mut rows = engine.ledger()?.lanes(LaneFilter { origin, ..LaneFilter::default() })?;
-    recover::settle_all(engine, &mut rows, &mut Silent)?;
+    recover::settle_all(engine, &mut rows, &mut Noting(engine))?;
     rows.reverse();
     rows.into_iter().map(|row| look(engine, row)).collect()
 }
