@@ -114,13 +114,18 @@ impl Writer<'_> {
 
     /// Lists what the format has no words for.
     fn account(&mut self, pair: &flat::Pair) -> Result<()> {
+        let dir_at = |side: &Option<Side>| side.as_ref().filter(|side| side.1.is_dir()).map(|side| side.0.clone());
+        let (from, to) = (dir_at(&pair.old), dir_at(&pair.new));
+        if let Some(path) = from.as_ref().filter(|path| to.as_ref() != Some(path) && !self.filled.0.contains(path)) {
+            self.lost(path, "removal of a directory without files");
+        }
+        if let Some(path) = to.as_ref().filter(|path| from.as_ref() != Some(path) && !self.filled.1.contains(path)) {
+            self.lost(path, "a directory without files");
+        }
         let old = pair.old.as_ref().map(|side| &side.1);
         let Some((path, new)) = &pair.new else {
             match old.map(|old| old.kind) {
                 Some(Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice) => self.lost(pair.path(), "removal of a pipe, socket or device"),
-                Some(Kind::Dir) if !self.filled.0.contains(pair.path()) => {
-                    self.lost(pair.path(), "removal of a directory without files");
-                }
                 _ => {}
             }
             return Ok(());
@@ -132,9 +137,7 @@ impl Writer<'_> {
                 }
             }
             Kind::Dir => {
-                if !old.is_some_and(Entry::is_dir) && !self.filled.1.contains(path) {
-                    self.lost(path, "a directory without files");
-                } else if old.is_some_and(|old| old.is_dir() && old.mode != new.mode) || !matches!(new.mode, 0o755 | 0o775) {
+                if old.is_some_and(|old| old.is_dir() && old.mode != new.mode) || !matches!(new.mode, 0o755 | 0o775) {
                     self.lost(path, format!("mode {:04o} of a directory", new.mode));
                 }
             }

@@ -64,6 +64,8 @@ pub enum Step {
         old: Option<Entry>,
         /// What is put there, with the mode that it gets.
         new: Entry,
+        /// The content is what stood there already, so it keeps its modification time.
+        same_content: bool,
     },
     /// Mode and attributes of what stands there are set.
     Meta {
@@ -506,11 +508,11 @@ fn write_down(wish: &Wish<'_>, items: Vec<Item>, base: &dyn Source, lane: &dyn S
                 }
             }
             (Some((from, old)), Some((to, new))) if from != to => {
-                if pair.content_differs {
-                    puts.push(Step::Put { path: to, old: None, new });
+                let meta = old.mode != new.mode || xattrs_differ(base, &from, lane, &to)?;
+                if pair.content_differs || (meta && old.nlink > 1) {
+                    puts.push(Step::Put { path: to, old: None, new, same_content: false });
                     deletes.push(Step::Delete { path: from, old });
                 } else {
-                    let meta = old.mode != new.mode || xattrs_differ(base, &from, lane, &to)?;
                     moves.push(Step::Move { from, to: to.clone(), old: old.clone() });
                     if meta && new.kind != Kind::Symlink {
                         metas.push(Step::Meta { path: to, old, new });
@@ -526,14 +528,15 @@ fn write_down(wish: &Wish<'_>, items: Vec<Item>, base: &dyn Source, lane: &dyn S
                         metas.push(Step::Meta { path, old, new });
                     }
                 } else {
-                    puts.push(Step::Put { path, old: Some(old), new });
+                    puts.push(Step::Put { path, old: Some(old), new, same_content: false });
                 }
             }
-            (None, Some((path, new))) => puts.push(Step::Put { path, old: None, new }),
+            (None, Some((path, new))) => puts.push(Step::Put { path, old: None, new, same_content: false }),
             (Some((path, old)), None) => deletes.push(Step::Delete { path, old }),
             (None, None) => {}
         }
     }
+    part_links(&mut metas, &mut puts);
     for step in &puts {
         if let Step::Put { new, .. } = step {
             plan.inodes_needed += 1;
@@ -547,6 +550,25 @@ fn write_down(wish: &Wish<'_>, items: Vec<Item>, base: &dyn Source, lane: &dyn S
     plan.steps = [moves, puts, metas, deletes].concat();
     plan.skipped.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(plan)
+}
+
+/// A mode set in place is set for every name of the file. Where not all of them get it, the name gets
+/// a copy of its own, as it has one in the lane.
+fn part_links(metas: &mut Vec<Step>, puts: &mut Vec<Step>) {
+    let mut names: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+    for step in metas.iter() {
+        if let Step::Meta { old, new, .. } = step {
+            *names.entry((old.ino, new.mode)).or_default() += 1;
+        }
+    }
+    metas.retain(|step| {
+        let Step::Meta { path, old, new } = step else { return true };
+        let all = old.nlink < 2 || !old.is_file() || names.get(&(old.ino, new.mode)) == Some(&old.nlink);
+        if !all {
+            puts.push(Step::Put { path: path.clone(), old: Some(old.clone()), new: new.clone(), same_content: true });
+        }
+        all
+    });
 }
 
 /// Bytes that an object takes on disk: whole blocks, fewer for a file with holes.

@@ -31,6 +31,8 @@ pub(crate) struct Acts {
     pub(crate) dirs: Vec<DirTime>,
     moved: Vec<(TreePath, TreePath)>,
     touched: BTreeSet<u64>,
+    /// Inodes whose mode has been set: another name of one finds it done.
+    set: BTreeSet<u64>,
 }
 
 /// Collects acts and remembers what they need of directories.
@@ -112,7 +114,7 @@ impl Acts {
             builder.acts.push(Act { op: Op::Meta { path, ino, old, new }, old: Vec::new(), lifted: false });
         }
         let dirs = builder.dirs.into_values().collect();
-        Ok(Acts { acts: builder.acts, lifts, dirs, moved: units.moved.clone(), touched: BTreeSet::new() })
+        Ok(Acts { acts: builder.acts, lifts, dirs, moved: units.moved.clone(), touched: BTreeSet::new(), set: BTreeSet::new() })
     }
 
     pub(crate) fn ops(&self) -> Vec<Op> {
@@ -151,11 +153,13 @@ impl Acts {
             Op::Meta { path, ino, old, new } => {
                 site.fault("meta", path)?;
                 let spot = site.spot(path)?;
-                let same = spot.entry.as_ref().is_some_and(|found| found.ino == *ino && (found.kind == Kind::Symlink || found.mode == old.mode));
+                let known = |mode| mode == old.mode || (self.set.contains(ino) && mode == new.mode);
+                let same = spot.entry.as_ref().is_some_and(|found| found.ino == *ino && (found.kind == Kind::Symlink || known(found.mode)));
                 if !same {
                     return Err(Error::OriginMoved { paths: vec![path.clone()] });
                 }
                 set_meta(&spot, path, new)?;
+                self.set.insert(*ino);
                 site.fault("set", path)?;
             }
         }

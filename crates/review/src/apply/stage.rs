@@ -178,10 +178,12 @@ impl Stage<'_> {
     }
 
     fn times(&self, object: &Fresh, dir: &OwnedFd, name: &[u8]) -> Result<()> {
-        if !self.options.keep_times {
-            return Ok(());
-        }
-        let mtime = (object.entry.mtime.sec, object.entry.mtime.nsec);
+        let mtime = match &object.old {
+            _ if self.options.keep_times => object.entry.mtime,
+            Some(old) if object.keeps_time => old.mtime,
+            _ => return Ok(()),
+        };
+        let mtime = (mtime.sec, mtime.nsec);
         meta::set_times_at(dir, name, mtime).stepping("utimensat", &object.path)
     }
 }

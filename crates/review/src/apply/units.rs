@@ -19,6 +19,8 @@ pub(crate) struct Fresh {
     pub(crate) entry: Entry,
     /// What it replaces.
     pub(crate) old: Option<Entry>,
+    /// It has that one's content, so it keeps the modification time.
+    pub(crate) keeps_time: bool,
 }
 
 /// Something of the origin that moves.
@@ -129,8 +131,9 @@ impl Units {
                 Step::MoveDir { from, to, old } | Step::Move { from, to, old } => {
                     units.lifts.push(Lift { from: from.clone(), to: to.clone(), slot, old: old.clone() });
                 }
-                Step::Put { old, new, .. } => {
-                    units.fresh.push(Fresh { slot, path: path.clone(), entry: new.clone(), old: old.clone() });
+                Step::Put { old, new, same_content, .. } => {
+                    let (entry, old, keeps_time) = (new.clone(), old.clone(), *same_content);
+                    units.fresh.push(Fresh { slot, path: path.clone(), entry, old, keeps_time });
                 }
                 Step::Meta { .. } | Step::Delete { .. } => {}
             }
