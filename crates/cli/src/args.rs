@@ -75,6 +75,7 @@ pub(crate) enum Verb {
     Discard(commands::discard::Args),
     Recover(commands::recover::Args),
     Doctor(commands::doctor::Args),
+    Bench(commands::bench::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
 }

@@ -4,6 +4,7 @@
 //! Invariant: a path is its own text; where its bytes are not UTF-8 it is the escaped form, and a
 //! second field `…_bytes` holds the bytes in hexadecimal. Times are RFC 3339 in UTC.
 
+mod bench;
 mod diff;
 mod lane;
 mod work;
@@ -13,6 +14,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub(crate) use bench::Bench;
 pub(crate) use diff::{Diff, Drift, File, Gap, type_word};
 pub(crate) use lane::{Lane, Listed, Show};
 pub(crate) use work::{Discarded, Doctor, Exported, Keep, Log, Plan, Probe, Ran, Stopped};

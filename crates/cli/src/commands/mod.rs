@@ -1,6 +1,7 @@
 //! One file per verb: `Args`, whose doc comments are the help, and `run`, which asks the engine and
 //! shows the answer. Here: parse, dispatch, and turn the outcome into an exit code.
 
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod discard;
@@ -104,6 +105,7 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Discard(args) => discard::run(context, args),
         Verb::Recover(args) => recover::run(context, args),
         Verb::Doctor(args) => doctor::run(context, args),
+        Verb::Bench(args) => bench::run(context, args),
         Verb::Completions(args) => completions::run(context, &args),
         Verb::Man(args) => man::run(context, args),
     }

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
 
+mod bench;
 mod completions;
 mod crash;
 mod diff;

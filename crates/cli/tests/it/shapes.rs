@@ -102,6 +102,7 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("keep", &serde_json::from_slice(&planned.stdout).expect("a document"));
         is("export", &world.json(&["export"]));
         is("doctor", &world.json(&["doctor"]));
+        is("bench", &world.json(&["bench", "start", "--row", "version", "--row", "disk", "--rounds", "2", "--corpora", "/nonexistent"]));
         is("discard", &world.json(&["discard"]));
         is("ls", &world.json(&["ls", "--discarded"]));
         is("lane", &world.json(&["recover"]));

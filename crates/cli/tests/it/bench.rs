@@ -1,0 +1,46 @@
+//! `lane bench`: what cannot be measured is named, and the gate is shut by it.
+
+use serde_json::Value;
+
+use crate::world::{World, each, once};
+
+fn bench(world: &World, args: &[&str], code: i32) -> Value {
+    let mut all = vec!["bench", "start", "--json", "--scratch", "/var/tmp"];
+    all.extend(args);
+    let ran = world.run(&all).expect_code(code);
+    serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {ran}"))
+}
+
+#[test]
+fn a_missing_corpus_is_a_row_with_the_command_that_makes_it_and_shuts_the_gate() {
+    once(|world| {
+        let args = ["--corpora", "/nonexistent", "--row", "create"];
+        for (gate, code) in [(false, 0), (true, 1)] {
+            let extra = if gate { &["--gate"][..] } else { &[] };
+            let found = bench(world, &[&args, extra].concat(), code);
+            assert_eq!(found["holds"], false);
+            let row = &found["rows"][0];
+            assert_eq!((&row["id"], &row["verdict"]), (&"create".into(), &"missing".into()));
+            let note = row["note"].as_str().expect("words");
+            assert!(note.contains("scripts/corpora s100k"), "{note}");
+        }
+    });
+}
+
+#[test]
+fn a_row_that_needs_nothing_is_measured_in_pairs_and_leaves_nothing() {
+    each(|world| {
+        let found = bench(world, &["--row", "version", "--rounds", "3"], 0);
+        let row = &found["rows"][0];
+        assert_eq!((&row["rounds"], &row["peer"]["name"]), (&3.into(), &"true".into()));
+        assert!(row["ours"].as_f64().is_some_and(|ms| ms > 0.0) && row["ratio"]["low"].is_number(), "{row}");
+    });
+}
+
+#[test]
+fn a_row_that_is_not_there_is_wrong_usage_and_the_others_are_named() {
+    once(|world| {
+        let ran = world.run(&["bench", "tax", "--row", "nonsense"]).expect_code(2);
+        assert!(ran.err().contains("build-first"), "{ran}");
+    });
+}
