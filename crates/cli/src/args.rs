@@ -1,6 +1,7 @@
 //! The command line as types: global flags and the verbs. The doc comments are the help and the
 //! manual. Parsing is pure; the system is touched later, by the commands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Style, Styles};
@@ -87,11 +88,61 @@ impl Verb {
     }
 }
 
+/// The verbs that are started thousands of times an hour, alone: building the whole tree of verbs costs
+/// more than parsing it.
+#[derive(Debug, Parser)]
+#[command(name = "lane", disable_help_flag = true, disable_help_subcommand = true)]
+struct Hot {
+    #[command(flatten)]
+    global: Global,
+
+    #[command(subcommand)]
+    verb: HotVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum HotVerb {
+    Run(commands::run::Args),
+    Exec(commands::exec::Args),
+}
+
+/// Parses the command line. What the short way does not understand, help and errors included, goes the long one.
+pub(crate) fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
+    if words.get(1).is_some_and(|word| word == "run" || word == "exec")
+        && let Ok(hot) = Hot::try_parse_from(words)
+    {
+        let verb = match hot.verb {
+            HotVerb::Run(args) => Verb::Run(args),
+            HotVerb::Exec(args) => Verb::Exec(args),
+        };
+        return Ok(Cli { global: hot.global, verb });
+    }
+    Cli::try_parse_from(words)
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
-    use super::Cli;
+    use super::{Cli, parse};
+
+    #[test]
+    fn the_short_way_understands_the_same() {
+        for line in [
+            "lane run -- true",
+            "lane run --rm -n x --json -C /p --env A=b --also ../lib -- sh -c true",
+            "lane exec x -q -- ls --help",
+        ] {
+            let words: Vec<std::ffi::OsString> = line.split(' ').map(Into::into).collect();
+            let long = Cli::try_parse_from(&words).expect("valid");
+            assert_eq!(format!("{:?}", parse(&words).expect("valid")), format!("{long:?}"));
+        }
+        for line in ["lane run --help", "lane run --nonsense", "lane exec", "lane --version"] {
+            let words: Vec<std::ffi::OsString> = line.split(' ').map(Into::into).collect();
+            let long = Cli::try_parse_from(&words).map(|_| ()).map_err(|error| error.to_string());
+            assert_eq!(parse(&words).map(|_| ()).map_err(|error| error.to_string()), long, "{line}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -23,10 +23,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use clap::Parser as _;
 use engine::{Engine, EngineOptions};
 
-use crate::args::{Cli, Global, Verb};
+use crate::args::{self, Global, Verb};
 use crate::error::{CliError, Result};
 use crate::escape;
 use crate::exit_code;
@@ -58,7 +57,8 @@ impl Context {
 
 /// Parses the command line, does what it says, and gives the exit code.
 pub(crate) fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let words: Vec<_> = std::env::args_os().collect();
+    let cli = match args::parse(&words) {
         Ok(cli) => cli,
         Err(error) => {
             if !error.use_stderr() {

@@ -118,7 +118,7 @@ fn a_failure_of_the_tool_is_125_and_names_what_failed() {
 }
 
 #[test]
-fn a_session_on_a_terminal_is_a_terminal_inside() {
+fn a_shell_on_a_terminal_has_a_terminal_inside() {
     once(|world| {
         let command = world.env.lane(&world.project, &["run", "-n", "tty"]);
         let mut terminal = Pty::start(&command, world.env.who(), 24, 100);
