@@ -116,6 +116,8 @@ pub fn execute(
 ) -> Result<KeepReport> {
     let origin = origin.as_fd();
     let top = TreePath::root();
+    let parent = stage_parent(origin, places.staging)?;
+    look::room(plan, &parent, places.staging)?;
     let journal_dir = open::root_dir(places.journal).stepping("open the journal directory", &top)?;
     let _lock = take_lock(&journal_dir, places.journal)?;
     if meta::stat_at_if_there(&journal_dir, journal::NAME).stepping("stat the journal", &top)?.is_some() {
@@ -126,8 +128,7 @@ pub fn execute(
         return Ok(report);
     }
     let units = Units::of(&plan.steps);
-    let parent = stage_parent(origin, places.staging)?;
-    look::ahead(&units, plan, origin, &parent, places.staging)?;
+    look::ahead(&units, origin, &parent)?;
 
     let stat = meta::stat_fd(origin).stepping("stat", &top)?;
     let mut journal = Journal {
@@ -227,7 +228,8 @@ impl Work<'_> {
     fn run(&self, units: &Units, journal: &mut Journal, report: &mut KeepReport) -> Result<()> {
         let top = TreePath::root();
         node::mkdir_at(self.parent, &journal.stage, 0o700).stepping("make the staging directory", &top)?;
-        let stage = open::dir_beneath(self.parent, &journal.stage).stepping("open the staging directory", &top)?;
+        let stage =
+            open::dir_beneath(self.parent, &journal.stage).stepping("open the staging directory", &top)?;
         let site = Site { origin: self.origin, stage: Some(stage.as_fd()), faults: self.faults };
         site.fault("staging", &top)?;
 
@@ -272,7 +274,8 @@ impl Work<'_> {
         undo::restore_times(&site, &settled, |_| true)?;
         sync_touched(&site, journal, &acts)?;
         site.fault("commit", &top)?;
-        let committed = Journal { state: State::Committed, ops: Vec::new(), dirs: settled.dirs, ..journal.clone() };
+        let committed =
+            Journal { state: State::Committed, ops: Vec::new(), dirs: settled.dirs, ..journal.clone() };
         committed.publish(self.journal_dir).stepping("publish the journal", &top)?;
         *journal = committed;
         Ok(())
@@ -280,7 +283,8 @@ impl Work<'_> {
 
     /// Throws away what was displaced, and the journal.
     fn close(&self, journal: &Journal) -> Result<()> {
-        let stage = open::dir_beneath(self.parent, &journal.stage).stepping("open the staging directory", &TreePath::root())?;
+        let stage = open::dir_beneath(self.parent, &journal.stage)
+            .stepping("open the staging directory", &TreePath::root())?;
         let site = Site { origin: self.origin, stage: Some(stage.as_fd()), faults: self.faults };
         site.fault("committed", &TreePath::root())?;
         clean(&site, journal, Some(self.parent), self.journal_dir, Vec::new(), true).map(|_| ())
@@ -292,7 +296,8 @@ impl Work<'_> {
                 Err(error) if error.is_not_found() => None,
                 answer => Some(answer.stepping("open the staging directory", &TreePath::root())?),
             };
-            let site = Site { origin: self.origin, stage: stage.as_ref().map(AsFd::as_fd), faults: self.faults };
+            let site =
+                Site { origin: self.origin, stage: stage.as_ref().map(AsFd::as_fd), faults: self.faults };
             let left = undo::undo(&site, journal)?;
             clean(&site, journal, Some(self.parent), self.journal_dir, left, false)
         };
@@ -317,7 +322,8 @@ fn clean(
     site.fault("clean", &top)?;
     if left.is_empty() {
         if let Some(parent) = parent {
-            let removed = remove_tree(parent.as_fd(), &journal.stage).stepping("remove the staging directory", &top)?;
+            let removed =
+                remove_tree(parent.as_fd(), &journal.stage).stepping("remove the staging directory", &top)?;
             if let Some((path, why)) = removed.left.into_iter().next() {
                 let source = kernel::Error::new("unlinkat", why.as_bytes(), Errno::NOTEMPTY);
                 return Err(Error::Step { step: "remove the staging directory", path, source });
@@ -368,7 +374,10 @@ fn read_journal(dir: &OwnedFd, place: &Path) -> Result<Option<Journal>> {
         answer => answer.stepping("open the journal", &top)?,
     };
     let mut bytes = Vec::new();
-    std::fs::File::from(file).read_to_end(&mut bytes).asked("read", journal::NAME).stepping("read the journal", &top)?;
+    std::fs::File::from(file)
+        .read_to_end(&mut bytes)
+        .asked("read", journal::NAME)
+        .stepping("read the journal", &top)?;
     match Journal::decode(&bytes) {
         Ok(journal) => Ok(Some(journal)),
         Err(reason) => {
@@ -405,6 +414,3 @@ fn stage_path(journal: &Journal) -> PathBuf {
     use std::os::unix::ffi::OsStrExt as _;
     journal.parent.clone().unwrap_or_default().join(std::ffi::OsStr::from_bytes(&journal.stage))
 }
-
-#[cfg(test)]
-mod tests;

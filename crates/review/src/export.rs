@@ -76,8 +76,19 @@ pub fn export(lane: &dyn Source, target: &Path, options: ExportOptions) -> Resul
 fn write(lane: &dyn Source, dir: &OwnedFd, temp: &[u8], options: ExportOptions) -> Result<ExportReport> {
     let top = TreePath::root();
     let root = open::dir_beneath(dir, temp).stepping("open", &top)?;
-    let mut export = Export { lane, options, report: ExportReport::default(), links: BTreeMap::new(), mover: Mover::new(), root };
-    let root = export.root.try_clone().map_err(|error| kernel::Error::from_io("dup", b"", &error)).stepping("dup", &top)?;
+    let mut export = Export {
+        lane,
+        options,
+        report: ExportReport::default(),
+        links: BTreeMap::new(),
+        mover: Mover::new(),
+        root,
+    };
+    let root = export
+        .root
+        .try_clone()
+        .map_err(|error| kernel::Error::from_io("dup", b"", &error))
+        .stepping("dup", &top)?;
     export.dir(&top, &root)?;
     if let Some(entry) = lane.entry(&top).reading("lane", &top)? {
         meta::set_times_fd(&root, (entry.mtime.sec, entry.mtime.nsec)).stepping("futimens", &top)?;
@@ -120,7 +131,8 @@ impl Export<'_> {
             Kind::File => {
                 let group = (entry.dev, entry.ino);
                 if let Some(first) = self.links.get(&group).filter(|_| entry.nlink > 1) {
-                    let (dir, first) = open::parent_beneath(&self.root, first.as_bytes()).stepping("open", path)?;
+                    let (dir, first) =
+                        open::parent_beneath(&self.root, first.as_bytes()).stepping("open", path)?;
                     node::link_at(&dir, &first, to, name).stepping("link", path)?;
                     self.report.others += 1;
                     return Ok(());
@@ -149,7 +161,8 @@ impl Export<'_> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let file = open::open_beneath(to, name, flags, Mode::RUSR | Mode::WUSR).stepping("create", path)?;
         let sparse = entry.allocated < entry.size;
-        let (_, moved) = self.mover.move_content(from.as_fd(), file.as_fd(), entry.size, sparse).stepping("copy", path)?;
+        let (_, moved) =
+            self.mover.move_content(from.as_fd(), file.as_fd(), entry.size, sparse).stepping("copy", path)?;
         if moved != entry.size || meta::stat_fd(&file).stepping("stat", path)?.size != entry.size {
             return Err(Error::LaneMoved { path: path.clone() });
         }

@@ -39,8 +39,14 @@ impl Pair {
 
 /// Takes a change set apart. Directory renames at a path of `whole` are left out: their consumer moves
 /// the directory itself, and changes inside have the old side where it stands once that is done.
-pub fn flatten(set: &ChangeSet, base: &dyn Source, lane: &dyn Source, whole: &BTreeSet<TreePath>) -> Result<Vec<Pair>> {
-    let (moved, split): (Vec<_>, Vec<_>) = dir_renames(set).into_iter().partition(|(_, to)| whole.contains(*to));
+pub fn flatten(
+    set: &ChangeSet,
+    base: &dyn Source,
+    lane: &dyn Source,
+    whole: &BTreeSet<TreePath>,
+) -> Result<Vec<Pair>> {
+    let (moved, split): (Vec<_>, Vec<_>) =
+        dir_renames(set).into_iter().partition(|(_, to)| whole.contains(*to));
     let mut old: BTreeMap<TreePath, Entry> = BTreeMap::new();
     let mut new: BTreeMap<TreePath, (Entry, Option<TreePath>, bool)> = BTreeMap::new();
     for (from, to) in &split {
@@ -81,7 +87,8 @@ pub fn flatten(set: &ChangeSet, base: &dyn Source, lane: &dyn Source, whole: &BT
             }
             let source = if in_place { path } else { from.as_ref().unwrap_or(path) };
             let partner = old.get(source).filter(|partner| {
-                !used.contains(source) && (in_place || (partner.kind == entry.kind && !new.contains_key(source)))
+                !used.contains(source)
+                    && (in_place || (partner.kind == entry.kind && !new.contains_key(source)))
             });
             let old = partner.map(|partner| (source.clone(), partner.clone()));
             if old.is_some() {
@@ -106,9 +113,9 @@ pub(crate) fn dir_renames(set: &ChangeSet) -> Vec<(&TreePath, &TreePath)> {
     // Sorted by the new path, so the directory that others go along with comes first.
     for change in &set.changes {
         let ChangeKind::Rename { from, .. } = &change.kind else { continue };
-        let along = found.iter().any(|(f, t)| {
-            change.path.strip_prefix(t).is_some_and(|rest| f.join_path(&rest) == *from)
-        });
+        let along = found
+            .iter()
+            .any(|(f, t)| change.path.strip_prefix(t).is_some_and(|rest| f.join_path(&rest) == *from));
         if change.new.as_ref().is_some_and(Entry::is_dir) && !along {
             found.push((from, &change.path));
         }

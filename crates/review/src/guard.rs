@@ -58,9 +58,11 @@ pub struct Guard {
 
 fn data() -> Result<&'static Data> {
     static DATA: OnceLock<std::result::Result<Data, String>> = OnceLock::new();
-    DATA.get_or_init(|| toml::from_str(include_str!("../data/guarded.toml")).map_err(|error| error.to_string()))
-        .as_ref()
-        .map_err(|text| Error::GuardData(text.clone()))
+    DATA.get_or_init(|| {
+        toml::from_str(include_str!("../data/guarded.toml")).map_err(|error| error.to_string())
+    })
+    .as_ref()
+    .map_err(|text| Error::GuardData(text.clone()))
 }
 
 /// True for the innards of a git repository, here or in any directory: outside of what can be kept.
@@ -105,15 +107,20 @@ impl Guard {
         let dependency = holds(&names, &self.data.dependencies);
         self.data.rule.iter().filter(|rule| !(rule.anywhere && dependency)).find_map(|rule| {
             let length = rule.matches(&names)?;
-            let dir = rule.is_dir().then(|| {
-                names[..length].iter().fold(TreePath::root(), |dir, name| dir.join(name))
-            });
+            let dir = rule
+                .is_dir()
+                .then(|| names[..length].iter().fold(TreePath::root(), |dir, name| dir.join(name)));
             Some(Reason { text: rule.reason.clone(), dir })
         })
     }
 
     /// As [`Guard::check`], for a pair of sides.
-    pub(crate) fn check_pair(&self, pair: &Pair, lane: &dyn Source, base: &dyn Source) -> Result<Option<Reason>> {
+    pub(crate) fn check_pair(
+        &self,
+        pair: &Pair,
+        lane: &dyn Source,
+        base: &dyn Source,
+    ) -> Result<Option<Reason>> {
         let paths = [pair.new.as_ref(), pair.old.as_ref()].into_iter().flatten();
         if let Some(reason) = paths.map(|side| &side.0).find_map(|path| self.path(path)) {
             return Ok(Some(reason));
@@ -195,7 +202,9 @@ fn component_matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 fn holds(names: &[&[u8]], dirs: &[String]) -> bool {
-    names.split_last().is_some_and(|(_, above)| above.iter().any(|name| dirs.iter().any(|dir| dir.as_bytes() == *name)))
+    names
+        .split_last()
+        .is_some_and(|(_, above)| above.iter().any(|name| dirs.iter().any(|dir| dir.as_bytes() == *name)))
 }
 
 enum Leads {
@@ -248,6 +257,3 @@ fn hooks_path(base: &dyn Source) -> Option<TreePath> {
     }
     found.filter(|path| !path.is_root() && !git_internal(path))
 }
-
-#[cfg(test)]
-mod tests;

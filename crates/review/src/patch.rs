@@ -32,7 +32,12 @@ pub struct PatchReport {
 }
 
 /// Writes the patch that turns the base into the lane.
-pub fn write_patch(set: &ChangeSet, base: &dyn Source, lane: &dyn Source, out: &mut dyn Write) -> Result<PatchReport> {
+pub fn write_patch(
+    set: &ChangeSet,
+    base: &dyn Source,
+    lane: &dyn Source,
+    out: &mut dyn Write,
+) -> Result<PatchReport> {
     let pairs = flat::flatten(set, base, lane, &BTreeSet::new())?;
     let holders = |side: fn(&flat::Pair) -> Option<&Side>| -> BTreeSet<TreePath> {
         let mut dirs = BTreeSet::new();
@@ -114,19 +119,24 @@ impl Writer<'_> {
 
     /// Lists what the format has no words for.
     fn account(&mut self, pair: &flat::Pair) -> Result<()> {
-        let dir_at = |side: &Option<Side>| side.as_ref().filter(|side| side.1.is_dir()).map(|side| side.0.clone());
+        let dir_at =
+            |side: &Option<Side>| side.as_ref().filter(|side| side.1.is_dir()).map(|side| side.0.clone());
         let (from, to) = (dir_at(&pair.old), dir_at(&pair.new));
-        if let Some(path) = from.as_ref().filter(|path| to.as_ref() != Some(path) && !self.filled.0.contains(path)) {
+        if let Some(path) =
+            from.as_ref().filter(|path| to.as_ref() != Some(path) && !self.filled.0.contains(path))
+        {
             self.lost(path, "removal of a directory without files");
         }
-        if let Some(path) = to.as_ref().filter(|path| from.as_ref() != Some(path) && !self.filled.1.contains(path)) {
+        if let Some(path) =
+            to.as_ref().filter(|path| from.as_ref() != Some(path) && !self.filled.1.contains(path))
+        {
             self.lost(path, "a directory without files");
         }
         let old = pair.old.as_ref().map(|side| &side.1);
         let Some((path, new)) = &pair.new else {
-            match old.map(|old| old.kind) {
-                Some(Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice) => self.lost(pair.path(), "removal of a pipe, socket or device"),
-                _ => {}
+            let kind = old.map(|old| old.kind);
+            if matches!(kind, Some(Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice)) {
+                self.lost(pair.path(), "removal of a pipe, socket or device");
             }
             return Ok(());
         };
@@ -137,7 +147,9 @@ impl Writer<'_> {
                 }
             }
             Kind::Dir => {
-                if old.is_some_and(|old| old.is_dir() && old.mode != new.mode) || !matches!(new.mode, 0o755 | 0o775) {
+                if old.is_some_and(|old| old.is_dir() && old.mode != new.mode)
+                    || !matches!(new.mode, 0o755 | 0o775)
+                {
                     self.lost(path, format!("mode {:04o} of a directory", new.mode));
                 }
             }
@@ -206,7 +218,8 @@ impl Writer<'_> {
             (None, None) => {}
         }
         if !same {
-            let name = |blob: &Option<Blob<'_>>| blob.as_ref().map_or(NO_BLOB.to_owned(), |blob| blob.name.clone());
+            let name =
+                |blob: &Option<Blob<'_>>| blob.as_ref().map_or(NO_BLOB.to_owned(), |blob| blob.name.clone());
             head.extend(format!("index {}..{}", name(&old), name(&new)).bytes());
             if let (Some(old), true) = (&old, same_mode) {
                 head.extend(format!(" {}", old.mode).bytes());
@@ -242,9 +255,15 @@ impl Writer<'_> {
         };
         let mut body = [b"--- ".as_slice(), &label("a/", old), b"\n+++ ", &label("b/", new), b"\n"].concat();
         for hunk in &text.hunks {
-            let range = |start: u32, len: u32| if len == 1 { format!("{start}") } else { format!("{start},{len}") };
+            let range =
+                |start: u32, len: u32| if len == 1 { format!("{start}") } else { format!("{start},{len}") };
             body.extend(
-                format!("@@ -{} +{} @@\n", range(hunk.old_start, hunk.old_len), range(hunk.new_start, hunk.new_len)).bytes(),
+                format!(
+                    "@@ -{} +{} @@\n",
+                    range(hunk.old_start, hunk.old_len),
+                    range(hunk.new_start, hunk.new_len)
+                )
+                .bytes(),
             );
             for line in &hunk.lines {
                 body.push(match line.kind {
@@ -268,7 +287,8 @@ impl Writer<'_> {
     /// One direction of a binary patch: the whole content that results.
     fn literal(&mut self, source: &dyn Source, side: &'static str, blob: Option<&Blob<'_>>) -> Result<()> {
         let failed = |error: std::io::Error| Error::Output(error.to_string());
-        let size = blob.map_or(0, |blob| blob.bytes.as_ref().map_or(blob.entry.size, |bytes| bytes.len() as u64));
+        let size =
+            blob.map_or(0, |blob| blob.bytes.as_ref().map_or(blob.entry.size, |bytes| bytes.len() as u64));
         self.put(format!("literal {size}\n").as_bytes())?;
         let mut packed = ZlibEncoder::new(base85::Lines::new(&mut *self.out), Compression::default());
         match blob.map(|blob| (blob, &blob.bytes)) {

@@ -13,6 +13,10 @@ use crate::flat::{self, Pair};
 use crate::guard::{Guard, git_internal};
 use crate::select::Selection;
 
+mod settle;
+
+use settle::{Item, drop_empty_dirs, settle};
+
 /// A path of the origin that is no longer what the lane started from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drifted {
@@ -153,42 +157,6 @@ impl KeepPlan {
     }
 }
 
-struct Item {
-    pair: Pair,
-    /// A directory that moves whole.
-    whole: bool,
-    asked: bool,
-    chosen: bool,
-    /// Must not be done, whatever needs it.
-    blocked: Option<Why>,
-    /// Not done for the asking, but may be done for what is inside (a plain new directory).
-    soft: bool,
-}
-
-impl Item {
-    fn old(&self) -> Option<&(TreePath, Entry)> {
-        self.pair.old.as_ref()
-    }
-
-    fn new(&self) -> Option<&(TreePath, Entry)> {
-        self.pair.new.as_ref()
-    }
-
-    /// The directory that is no longer one (or not there) afterwards.
-    fn removes_dir(&self) -> Option<&TreePath> {
-        let (path, old) = self.old()?;
-        let stays = self.whole || self.new().is_some_and(|(to, new)| to == path && new.is_dir());
-        (old.is_dir() && !stays).then_some(path)
-    }
-
-    /// The directory that was not one before.
-    fn makes_dir(&self) -> Option<&TreePath> {
-        let (path, new) = self.new()?;
-        let was = self.old().is_some_and(|(from, old)| from == path && old.is_dir());
-        (new.is_dir() && !was).then_some(path)
-    }
-}
-
 /// Makes the plan.
 pub fn plan(wish: &Wish<'_>, base: &dyn Source, lane: &dyn Source) -> Result<KeepPlan> {
     let guard = Guard::new(base)?;
@@ -238,7 +206,12 @@ impl Source for Moved<'_> {
 }
 
 /// The renamed directories (by their new path) that can be moved as they are.
-fn whole_moves(wish: &Wish<'_>, guard: &Guard, base: &dyn Source, lane: &dyn Source) -> Result<BTreeSet<TreePath>> {
+fn whole_moves(
+    wish: &Wish<'_>,
+    guard: &Guard,
+    base: &dyn Source,
+    lane: &dyn Source,
+) -> Result<BTreeSet<TreePath>> {
     let all = flat::dir_renames(wish.set);
     let overlap = |a: &TreePath, b: &TreePath| a.starts_with(b) || b.starts_with(a);
     let mut whole = BTreeSet::new();
@@ -254,7 +227,8 @@ fn whole_moves(wish: &Wish<'_>, guard: &Guard, base: &dyn Source, lane: &dyn Sou
         if !(alone && still && asked) || git_internal(from) || git_internal(to) {
             continue;
         }
-        if lane.entry(from).reading("lane", from)?.is_some() || base.entry(to).reading("base", to)?.is_some() {
+        if lane.entry(from).reading("lane", from)?.is_some() || base.entry(to).reading("base", to)?.is_some()
+        {
             continue;
         }
         let mut guarded = guard.path(from).is_some();
@@ -266,8 +240,14 @@ fn whole_moves(wish: &Wish<'_>, guard: &Guard, base: &dyn Source, lane: &dyn Sou
     Ok(whole)
 }
 
-fn items(wish: &Wish<'_>, whole: &BTreeSet<TreePath>, base: &dyn Source, lane: &dyn Source) -> Result<Vec<Item>> {
-    let moves: Vec<_> = flat::dir_renames(wish.set).into_iter().filter(|(_, to)| whole.contains(*to)).collect();
+fn items(
+    wish: &Wish<'_>,
+    whole: &BTreeSet<TreePath>,
+    base: &dyn Source,
+    lane: &dyn Source,
+) -> Result<Vec<Item>> {
+    let moves: Vec<_> =
+        flat::dir_renames(wish.set).into_iter().filter(|(_, to)| whole.contains(*to)).collect();
     let asked = |side: &Option<(TreePath, Entry)>| {
         let covers = |path: &TreePath| wish.selection.covers(path);
         side.as_ref().is_some_and(|(path, _)| covers(path) || covers(&before(&moves, path)))
@@ -308,15 +288,25 @@ fn items(wish: &Wish<'_>, whole: &BTreeSet<TreePath>, base: &dyn Source, lane: &
     Ok(items)
 }
 
-fn judge(wish: &Wish<'_>, guard: &Guard, items: &mut [Item], base: &dyn Source, lane: &dyn Source) -> Result<()> {
+fn judge(
+    wish: &Wish<'_>,
+    guard: &Guard,
+    items: &mut [Item],
+    base: &dyn Source,
+    lane: &dyn Source,
+) -> Result<()> {
     let drift: BTreeMap<&TreePath, &str> = wish.drift.iter().map(|d| (&d.path, d.what.as_str())).collect();
-    let gaps: BTreeMap<&TreePath, &str> = wish.set.gaps.iter().map(|(path, why)| (path, why.as_str())).collect();
+    let gaps: BTreeMap<&TreePath, &str> =
+        wish.set.gaps.iter().map(|(path, why)| (path, why.as_str())).collect();
     for item in items {
-        let paths = || [item.pair.old.as_ref(), item.pair.new.as_ref()].into_iter().flatten().map(|side| &side.0);
-        let kind = item.new().map(|side| side.1.kind);
+        let paths =
+            || [item.pair.old.as_ref(), item.pair.new.as_ref()].into_iter().flatten().map(|side| &side.0);
+        let kind = item.new_side().map(|side| side.1.kind);
         let blocked = if paths().any(git_internal) {
             Some(Why::GitInternal)
-        } else if let Some(kind) = kind.filter(|k| matches!(k, Kind::Socket | Kind::CharDevice | Kind::BlockDevice)) {
+        } else if let Some(kind) =
+            kind.filter(|k| matches!(k, Kind::Socket | Kind::CharDevice | Kind::BlockDevice))
+        {
             Some(Why::Unsupported(kind))
         } else if let Some(what) = paths().find_map(|path| drift.get(path)) {
             Some(Why::Drifted((*what).to_owned()))
@@ -326,7 +316,8 @@ fn judge(wish: &Wish<'_>, guard: &Guard, items: &mut [Item], base: &dyn Source, 
             None
         } else {
             let reason = guard.check_pair(&item.pair, lane, base)?;
-            let named = |reason: &crate::guard::Reason| paths().any(|path| wish.selection.names(path, reason));
+            let named =
+                |reason: &crate::guard::Reason| paths().any(|path| wish.selection.names(path, reason));
             let reason = reason.filter(|reason| !named(reason));
             // A guarded directory is harmless by itself: it may be made for a file that was named.
             item.soft = reason.is_some() && item.pair.old.is_none() && kind == Some(Kind::Dir);
@@ -341,7 +332,11 @@ fn judge(wish: &Wish<'_>, guard: &Guard, items: &mut [Item], base: &dyn Source, 
 
 fn only_set_id(pair: &Pair) -> bool {
     let (Some((from, old)), Some((to, new))) = (&pair.old, &pair.new) else { return false };
-    from == to && !pair.content_differs && new.is_file() && old.mode != new.mode && granted(Some(old), new) == old.mode
+    from == to
+        && !pair.content_differs
+        && new.is_file()
+        && old.mode != new.mode
+        && granted(Some(old), new) == old.mode
 }
 
 /// The mode that a new object gets without set-id being asked for.
@@ -352,128 +347,18 @@ fn granted(old: Option<&Entry>, new: &Entry) -> u32 {
     new.mode & !0o6000 | old.map_or(0, |old| old.mode & new.mode & 0o6000)
 }
 
-/// Pulls in what chosen items need and drops those that cannot have it, until nothing changes.
-fn settle(items: &mut [Item]) {
-    let index = |side: fn(&Item) -> Option<&(TreePath, Entry)>, items: &[Item]| -> BTreeMap<TreePath, usize> {
-        items.iter().enumerate().filter_map(|(at, item)| side(item).map(|(path, _)| (path.clone(), at))).collect()
-    };
-    let (by_old, by_new) = (index(Item::old, items), index(Item::new, items));
-    let moved: Vec<(TreePath, usize)> =
-        items.iter().enumerate().filter(|(_, i)| i.whole).filter_map(|(at, i)| Some((i.new()?.0.clone(), at))).collect();
-    let removing: Vec<(TreePath, usize)> =
-        items.iter().enumerate().filter_map(|(at, item)| Some((item.removes_dir()?.clone(), at))).collect();
-    loop {
-        let mut changed = false;
-        for at in 0..items.len() {
-            if !items[at].chosen {
-                continue;
-            }
-            match needs(items, at, &by_old, &by_new, &moved, &removing) {
-                Need::Nothing => {}
-                Need::Also(other) => {
-                    items[other].chosen = true;
-                    items[other].soft = false;
-                    changed = true;
-                }
-                Need::Impossible(why) => {
-                    items[at].chosen = false;
-                    items[at].asked = true;
-                    items[at].blocked = Some(why);
-                    changed = true;
-                }
-            }
-        }
-        if !changed {
-            return;
-        }
-    }
-}
-
-enum Need {
-    Nothing,
-    Also(usize),
-    Impossible(Why),
-}
-
-fn needs(
-    items: &[Item],
-    at: usize,
-    by_old: &BTreeMap<TreePath, usize>,
-    by_new: &BTreeMap<TreePath, usize>,
-    moved: &[(TreePath, usize)],
-    removing: &[(TreePath, usize)],
-) -> Need {
-    let item = &items[at];
-    // CASE(new entry, its directory is new too): the directory comes first.
-    if let Some((path, _)) = item.new() {
-        let mut above = path.parent();
-        while let Some(dir) = above {
-            if let Some(&other) = by_new.get(&dir).filter(|other| items[**other].makes_dir().is_some()) {
-                if !items[other].chosen {
-                    let may = items[other].blocked.is_none() || items[other].soft;
-                    return if may { Need::Also(other) } else { Need::Impossible(Why::NeedsParent(dir)) };
-                }
-            }
-            above = dir.parent();
-        }
-    }
-    // CASE(entry inside a moved directory, the move is left out): nothing of it is at that place.
-    if let Some((path, _)) = item.old() {
-        if let Some((dir, _)) = moved.iter().find(|(dir, other)| *other != at && path.starts_with(dir) && !items[*other].chosen) {
-            return Need::Impossible(Why::NeedsParent(dir.clone()));
-        }
-        // CASE(entry of a directory that becomes something else, which is left out): it stays whole.
-        let held = removing.iter().find(|(dir, other)| {
-            *other != at && path != dir && path.starts_with(dir) && items[*other].new().is_some() && !items[*other].chosen
-        });
-        if let Some((dir, other)) = held {
-            if items[*other].asked || items[*other].blocked.is_some() {
-                return Need::Impossible(Why::NeedsParent(dir.clone()));
-            }
-        }
-    }
-    // CASE(directory goes, an entry in it stays): the directory stays.
-    if let Some(dir) = item.removes_dir() {
-        let mut below = by_old.range(dir.clone()..).take_while(|(path, _)| path.starts_with(dir));
-        if let Some((path, other)) = below.find(|(path, other)| *path != dir && !items[**other].chosen) {
-            let retype = item.new().is_some();
-            if retype && items[*other].blocked.is_none() {
-                // What the directory becomes was asked for: its old content goes with it.
-                return Need::Also(*other);
-            }
-            return Need::Impossible(Why::Holds(path.clone()));
-        }
-    }
-    Need::Nothing
-}
-
-/// A new directory that was made only for things that are left out is left out as well.
-fn drop_empty_dirs(items: &mut [Item]) {
-    let mut order: Vec<usize> = (0..items.len()).filter(|at| items[*at].chosen && items[*at].makes_dir().is_some()).collect();
-    order.sort_by(|a, b| items[*b].pair.path().cmp(items[*a].pair.path()));
-    for at in order {
-        let Some(dir) = items[at].makes_dir().cloned() else { continue };
-        let mut inside = items.iter().filter(|item| item.new().is_some_and(|side| side.0 != dir && side.0.starts_with(&dir)));
-        let (mut any, mut kept) = (false, false);
-        for item in &mut inside {
-            any = true;
-            kept |= item.chosen;
-        }
-        if any && !kept && items[at].old().is_none() {
-            items[at].chosen = false;
-            items[at].blocked = Some(Why::NothingInside);
-        }
-    }
-}
-
 fn write_down(wish: &Wish<'_>, items: Vec<Item>, base: &dyn Source, lane: &dyn Source) -> Result<KeepPlan> {
     let mut plan = KeepPlan {
         unmatched: wish.selection.unmatched(|asked| {
             let under = |side: Option<&(TreePath, Entry)>| side.is_some_and(|side| side.0.starts_with(asked));
             // What only goes along with a renamed directory has no item of its own.
-            let along = |side: Option<&(TreePath, Entry)>| side.is_some_and(|side| asked.starts_with(&side.0));
-            items.iter().any(|item| under(item.old()) || under(item.new()) || (item.whole && (along(item.old()) || along(item.new()))))
-                || wish.set.gaps.iter().any(|(path, _)| path.starts_with(asked))
+            let along =
+                |side: Option<&(TreePath, Entry)>| side.is_some_and(|side| asked.starts_with(&side.0));
+            items.iter().any(|item| {
+                under(item.old_side())
+                    || under(item.new_side())
+                    || (item.whole && (along(item.old_side()) || along(item.new_side())))
+            }) || wish.set.gaps.iter().any(|(path, _)| path.starts_with(asked))
         }),
         ..KeepPlan::default()
     };
@@ -565,7 +450,12 @@ fn part_links(metas: &mut Vec<Step>, puts: &mut Vec<Step>) {
         let Step::Meta { path, old, new } = step else { return true };
         let all = old.nlink < 2 || !old.is_file() || names.get(&(old.ino, new.mode)) == Some(&old.nlink);
         if !all {
-            puts.push(Step::Put { path: path.clone(), old: Some(old.clone()), new: new.clone(), same_content: true });
+            puts.push(Step::Put {
+                path: path.clone(),
+                old: Some(old.clone()),
+                new: new.clone(),
+                same_content: true,
+            });
         }
         all
     });
@@ -586,6 +476,3 @@ fn room(entry: &Entry) -> u64 {
 fn xattrs_differ(base: &dyn Source, from: &TreePath, lane: &dyn Source, to: &TreePath) -> Result<bool> {
     Ok(base.xattrs(from).reading("base", from)? != lane.xattrs(to).reading("lane", to)?)
 }
-
-#[cfg(test)]
-mod tests;

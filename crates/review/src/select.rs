@@ -34,7 +34,8 @@ impl Selection {
             Selection::All => false,
             Selection::Paths(paths) => paths.iter().any(|asked| {
                 asked == path
-                    || (path.starts_with(asked) && reason.dir.as_ref().is_some_and(|dir| asked.starts_with(dir)))
+                    || (path.starts_with(asked)
+                        && reason.dir.as_ref().is_some_and(|dir| asked.starts_with(dir)))
             }),
         }
     }

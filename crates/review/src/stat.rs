@@ -60,7 +60,9 @@ pub fn stat(set: &ChangeSet, base: &dyn Source, lane: &dyn Source) -> Result<Vec
         }
         let diff = pair_diff(&pair, base, lane)?;
         let (added, removed) = diff.counts();
-        let size = |side: &Option<(TreePath, Entry)>| side.as_ref().filter(|side| !side.1.is_dir()).map_or(0, |side| side.1.size);
+        let size = |side: &Option<(TreePath, Entry)>| {
+            side.as_ref().filter(|side| !side.1.is_dir()).map_or(0, |side| side.1.size)
+        };
         stats.push(FileStat {
             path: pair.path().clone(),
             from: pair.old.as_ref().filter(|_| pair.is_rename()).map(|side| side.0.clone()),

@@ -70,17 +70,18 @@ impl Acts {
         };
         for lift in &units.lifts {
             builder.dir_of(&lift.from, true)?;
-            builder.loosen_self(&lift.from, &lift.old, Some(&lift.to))?;
+            builder.move_self(&lift.from, &lift.old, true);
             let op = Op::Take { path: lift.from.clone(), slot: lift.slot.clone(), ino: lift.old.ino };
             builder.acts.push(Act { op, old: vec![(TreePath::root(), lift.old.clone())], lifted: true });
         }
         let lifts = builder.acts.len();
-        let exchange = units.units.iter().all(|unit| !unit.puts || unit.old.is_empty()) || can_exchange(stage);
+        let exchange =
+            units.units.iter().all(|unit| !unit.puts || unit.old.is_empty()) || can_exchange(stage);
         for unit in &units.units {
             let swaps = unit.puts && !unit.old.is_empty();
             builder.dir_of(&unit.path, !swaps)?;
             if let Some((_, old)) = unit.old.first() {
-                builder.loosen_self(&unit.path, old, None)?;
+                builder.move_self(&unit.path, old, false);
             }
             let (path, slot) = (unit.path.clone(), unit.slot.clone());
             let old_ino = unit.old.first().map_or(0, |(_, old)| old.ino);
@@ -101,7 +102,11 @@ impl Acts {
             } else {
                 // CASE(object, another object; a file system without RENAME_EXCHANGE)
                 let aside = TreePath::root().join([b"x", unit.slot.as_bytes()].concat());
-                builder.acts.push(Act { op: Op::Take { path: path.clone(), slot: aside, ino: old_ino }, old, lifted: false });
+                builder.acts.push(Act {
+                    op: Op::Take { path: path.clone(), slot: aside, ino: old_ino },
+                    old,
+                    lifted: false,
+                });
                 builder.acts.push(Act { op: Op::Put { path, slot, new }, old: Vec::new(), lifted: false });
             }
         }
@@ -114,7 +119,14 @@ impl Acts {
             builder.acts.push(Act { op: Op::Meta { path, ino, old, new }, old: Vec::new(), lifted: false });
         }
         let dirs = builder.dirs.into_values().collect();
-        Ok(Acts { acts: builder.acts, lifts, dirs, moved: units.moved.clone(), touched: BTreeSet::new(), set: BTreeSet::new() })
+        Ok(Acts {
+            acts: builder.acts,
+            lifts,
+            dirs,
+            moved: units.moved.clone(),
+            touched: BTreeSet::new(),
+            set: BTreeSet::new(),
+        })
     }
 
     pub(crate) fn ops(&self) -> Vec<Op> {
@@ -140,7 +152,9 @@ impl Acts {
                 site.fault("put", path)?;
                 let (here, held) = (site.spot(path)?, site.need_slot(slot)?);
                 match publish::rename_noreplace(&held.dir, &held.name, &here.dir, &here.name) {
-                    Err(error) if error.errno == Errno::EXIST => return Err(Error::OriginMoved { paths: vec![path.clone()] }),
+                    Err(error) if error.errno == Errno::EXIST => {
+                        return Err(Error::OriginMoved { paths: vec![path.clone()] });
+                    }
                     answer => answer.stepping("put in place", path)?,
                 }
                 site.fault("done", path)?;
@@ -154,7 +168,9 @@ impl Acts {
                 site.fault("meta", path)?;
                 let spot = site.spot(path)?;
                 let known = |mode| mode == old.mode || (self.set.contains(ino) && mode == new.mode);
-                let same = spot.entry.as_ref().is_some_and(|found| found.ino == *ino && (found.kind == Kind::Symlink || known(found.mode)));
+                let same = spot.entry.as_ref().is_some_and(|found| {
+                    found.ino == *ino && (found.kind == Kind::Symlink || known(found.mode))
+                });
                 if !same {
                     return Err(Error::OriginMoved { paths: vec![path.clone()] });
                 }
@@ -177,7 +193,9 @@ impl Acts {
             let (Op::Take { path, slot, .. } | Op::Swap { path, slot, .. }) = &act.op else { continue };
             let held = site.need_slot(slot)?;
             let closely = Closely { touched: &self.touched, moved: true };
-            moved.extend(differences(&held, &act.old, &nothing, closely)?.iter().map(|below| path.join_path(below)));
+            moved.extend(
+                differences(&held, &act.old, &nothing, closely)?.iter().map(|below| path.join_path(below)),
+            );
         }
         if moved.is_empty() { Ok(()) } else { Err(Error::OriginMoved { paths: moved }) }
     }
@@ -206,7 +224,8 @@ fn swap(site: &Site<'_>, act: &Act, path: &TreePath, slot: &TreePath, touched: &
     site.fault("swapped, not verified", path)?;
     let displaced = site.need_slot(slot)?;
     if let Err(error) = check(&displaced, act, path, Closely { touched, moved: true }) {
-        publish::rename_exchange(&held.dir, &held.name, &here.dir, &here.name).stepping("exchange back", path)?;
+        publish::rename_exchange(&held.dir, &held.name, &here.dir, &here.name)
+            .stepping("exchange back", path)?;
         return Err(error);
     }
     Ok(())
@@ -214,7 +233,11 @@ fn swap(site: &Site<'_>, act: &Act, path: &TreePath, slot: &TreePath, touched: &
 
 fn check(spot: &super::site::Spot, act: &Act, path: &TreePath, closely: Closely<'_>) -> Result<()> {
     let different = if act.lifted {
-        let same = act.old.first().zip(spot.entry.as_ref()).is_some_and(|((_, old), found)| is_same(found, old, closely));
+        let same = act
+            .old
+            .first()
+            .zip(spot.entry.as_ref())
+            .is_some_and(|((_, old), found)| is_same(found, old, closely));
         if same { Vec::new() } else { vec![TreePath::root()] }
     } else {
         differences(spot, &act.old, &BTreeSet::new(), closely)?
@@ -226,7 +249,10 @@ fn check(spot: &super::site::Spot, act: &Act, path: &TreePath, closely: Closely<
 }
 
 fn now(moved: &[(TreePath, TreePath)], path: &TreePath) -> TreePath {
-    moved.iter().find_map(|(from, to)| path.strip_prefix(from).map(|rest| to.join_path(&rest))).unwrap_or_else(|| path.clone())
+    moved
+        .iter()
+        .find_map(|(from, to)| path.strip_prefix(from).map(|rest| to.join_path(&rest)))
+        .unwrap_or_else(|| path.clone())
 }
 
 fn gone(slot: &TreePath) -> Error {
@@ -250,7 +276,8 @@ fn can_exchange(stage: std::os::fd::BorrowedFd<'_>) -> bool {
 impl Builder<'_, '_> {
     /// The path that `path` has before anything moves.
     fn before(&self, path: &TreePath) -> TreePath {
-        let found = self.moved.iter().find_map(|(from, to)| path.strip_prefix(to).map(|rest| from.join_path(&rest)));
+        let found =
+            self.moved.iter().find_map(|(from, to)| path.strip_prefix(to).map(|rest| from.join_path(&rest)));
         found.unwrap_or_else(|| path.clone())
     }
 
@@ -273,14 +300,22 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// A directory that gets another parent must be writable itself (rename(2), its `..` changes).
-    fn loosen_self(&mut self, at: &TreePath, old: &Entry, to: Option<&TreePath>) -> Result<()> {
-        if self.is_root || !old.is_dir() || old.mode & 0o300 == 0o300 {
-            return Ok(());
+    /// A directory that gets another parent must be writable itself (rename(2), its `..` changes), and
+    /// some file systems (xfs) count that as a change of its content.
+    fn move_self(&mut self, at: &TreePath, old: &Entry, lifted: bool) {
+        if !old.is_dir() {
+            return;
         }
-        let before = if to.is_some() { at.clone() } else { self.before(at) };
-        self.loosen(at, &before, old);
-        Ok(())
+        let before = if lifted { at.clone() } else { self.before(at) };
+        self.dirs.entry(before.clone()).and_modify(|dir| dir.names_change |= !lifted).or_insert(DirTime {
+            path: before.clone(),
+            ino: old.ino,
+            mtime: old.mtime,
+            names_change: !lifted,
+        });
+        if !self.is_root && old.mode & 0o300 != 0o300 {
+            self.loosen(at, &before, old);
+        }
     }
 
     fn loosen(&mut self, at: &TreePath, before: &TreePath, entry: &Entry) {
@@ -313,7 +348,10 @@ impl Builder<'_, '_> {
 
     /// A new directory is put in place writable; its final mode comes at the end.
     fn finish_mode(&mut self, units: &Units, slot: &TreePath, path: &TreePath, new: &[Seen]) {
-        let Some(object) = units.fresh.iter().find(|object| object.slot == *slot && object.entry.is_dir()) else { return };
+        let Some(object) = units.fresh.iter().find(|object| object.slot == *slot && object.entry.is_dir())
+        else {
+            return;
+        };
         let (open, tight) = (movable(object.entry.mode), object.entry.mode);
         if let Some(root) = new.first().filter(|_| open != tight) {
             let meta = |mode| Meta { mode, xattrs: None };
@@ -321,13 +359,24 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn meta(&mut self, units: &Units, path: &TreePath, old: &Entry, new: &Entry, lane: &dyn Source) -> Result<()> {
+    fn meta(
+        &mut self,
+        units: &Units,
+        path: &TreePath,
+        old: &Entry,
+        new: &Entry,
+        lane: &dyn Source,
+    ) -> Result<()> {
         let lift = units.lifts.iter().find(|lift| lift.to == *path);
         let before = lift.map_or_else(|| self.before(path), |lift| lift.from.clone());
         let spot = self.site.spot(&before)?;
         let present = carried_xattrs(&spot.dir, &spot.name, &before)?;
-        let wanted: Vec<_> =
-            lane.xattrs(path).reading("lane", path)?.into_iter().filter(|(name, _)| is_carried(name)).collect();
+        let wanted: Vec<_> = lane
+            .xattrs(path)
+            .reading("lane", path)?
+            .into_iter()
+            .filter(|(name, _)| is_carried(name))
+            .collect();
         let differ = present != wanted;
         let open = self.closing.get(path).map_or(old.mode, |(_, open, _)| open.mode);
         let was = Meta { mode: open, xattrs: differ.then_some(present) };

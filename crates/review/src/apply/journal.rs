@@ -168,7 +168,8 @@ impl Journal {
             PathBuf::from(std::ffi::OsStr::from_bytes(parent))
         });
         let stage = input.bytes()?.to_vec();
-        if TreePath::new(&stage).map(|name| name.is_root() || name.components().count() != 1).unwrap_or(true) {
+        if TreePath::new(&stage).map(|name| name.is_root() || name.components().count() != 1).unwrap_or(true)
+        {
             return Err("bad name of the staging directory");
         }
         let mut ops = Vec::new();

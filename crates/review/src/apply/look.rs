@@ -14,15 +14,8 @@ use super::units::Units;
 use crate::error::{Error, Result, Stepping as _};
 use crate::plan::KeepPlan;
 
-/// Checks room, and every target and its directory.
-pub(crate) fn ahead(
-    units: &Units,
-    plan: &KeepPlan,
-    origin: BorrowedFd<'_>,
-    stage_parent: &OwnedFd,
-    staging: Option<&Path>,
-) -> Result<()> {
-    room(plan, stage_parent, staging)?;
+/// Checks every target and its directory.
+pub(crate) fn ahead(units: &Units, origin: BorrowedFd<'_>, stage_parent: &OwnedFd) -> Result<()> {
     let site = Site { origin, stage: None, faults: &NoFaults };
     let device = meta::stat_fd(stage_parent).stepping("stat", &TreePath::root())?.dev;
     let touched = BTreeSet::new();
@@ -30,7 +23,11 @@ pub(crate) fn ahead(
     let mut moved = Vec::new();
     // What stands under a moved directory is looked at where it is now.
     let before = |path: &TreePath| {
-        units.moved.iter().find_map(|(from, to)| path.strip_prefix(to).map(|rest| from.join_path(&rest))).unwrap_or_else(|| path.clone())
+        units
+            .moved
+            .iter()
+            .find_map(|(from, to)| path.strip_prefix(to).map(|rest| from.join_path(&rest)))
+            .unwrap_or_else(|| path.clone())
     };
     let lifted: BTreeSet<TreePath> = units.lifts.iter().map(|lift| lift.from.clone()).collect();
     for lift in &units.lifts {
@@ -49,12 +46,22 @@ pub(crate) fn ahead(
         if except.contains(&TreePath::root()) {
             continue;
         }
-        moved.extend(differences(&spot, &unit.old, &except, closely)?.iter().map(|below| path.join_path(below)));
+        moved.extend(
+            differences(&spot, &unit.old, &except, closely)?.iter().map(|below| path.join_path(below)),
+        );
     }
     for (path, old, _) in &units.metas {
-        let place = units.lifts.iter().find(|lift| lift.to == *path).map_or_else(|| before(path), |lift| lift.from.clone());
+        let place = units
+            .lifts
+            .iter()
+            .find(|lift| lift.to == *path)
+            .map_or_else(|| before(path), |lift| lift.from.clone());
         let spot = site.spot(&place)?;
-        if !spot.entry.as_ref().is_some_and(|found| super::site::is_same(found, old, closely) && found.mode == old.mode) {
+        if !spot
+            .entry
+            .as_ref()
+            .is_some_and(|found| super::site::is_same(found, old, closely) && found.mode == old.mode)
+        {
             moved.push(place);
         }
     }
@@ -63,11 +70,17 @@ pub(crate) fn ahead(
 
 fn same_device(dir: &OwnedFd, device: u64, path: &TreePath) -> Result<()> {
     let here = meta::stat_fd(dir).stepping("stat", path)?.dev;
-    if here == device { Ok(()) } else { Err(Error::OtherFilesystem { path: path.parent().unwrap_or_default() }) }
+    if here == device {
+        Ok(())
+    } else {
+        Err(Error::OtherFilesystem { path: path.parent().unwrap_or_default() })
+    }
 }
 
-fn room(plan: &KeepPlan, place: &OwnedFd, staging: Option<&Path>) -> Result<()> {
-    let stat = rustix::fs::fstatvfs(place).asked("fstatvfs", b"").stepping("ask for room", &TreePath::root())?;
+/// Checks that there is room, and says how much is missing.
+pub(crate) fn room(plan: &KeepPlan, place: &OwnedFd, staging: Option<&Path>) -> Result<()> {
+    let stat =
+        rustix::fs::fstatvfs(place).asked("fstatvfs", b"").stepping("ask for room", &TreePath::root())?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     let short = |what, needed: u64, free: u64| Error::NoRoom {
         what,

@@ -73,7 +73,11 @@ impl Site<'_> {
     /// The place `slot`, which must be there.
     pub(crate) fn need_slot(&self, slot: &TreePath) -> Result<Spot> {
         let gone = || kernel::Error::new("openat2", slot.as_bytes(), Errno::NOENT);
-        self.slot(slot)?.ok_or_else(|| Error::Step { step: "staging directory", path: slot.clone(), source: gone() })
+        self.slot(slot)?.ok_or_else(|| Error::Step {
+            step: "staging directory",
+            path: slot.clone(),
+            source: gone(),
+        })
     }
 }
 
@@ -208,7 +212,8 @@ fn untouched_below(
                     }
                 }
                 Err(error) if error.errno == Errno::ACCESS => {
-                    *count += expected.keys().filter(|other| ***other != path && other.starts_with(&path)).count();
+                    *count +=
+                        expected.keys().filter(|other| ***other != path && other.starts_with(&path)).count();
                 }
                 Err(error) => return Err(error).stepping("open", &path),
             }

@@ -110,7 +110,8 @@ impl Stage<'_> {
         let same = now.is_some_and(|now| {
             let wanted = &object.entry;
             now.kind == wanted.kind
-                && (now.is_dir() || (now.size == wanted.size && now.mtime == wanted.mtime && now.target == wanted.target))
+                && (now.is_dir()
+                    || (now.size == wanted.size && now.mtime == wanted.mtime && now.target == wanted.target))
         });
         if same { Ok(()) } else { Err(Error::LaneMoved { path: object.path.clone() }) }
     }
@@ -122,7 +123,8 @@ impl Stage<'_> {
         let to = open::open_beneath(dir, name, flags, Mode::RUSR | Mode::WUSR).stepping("create", path)?;
         let size = object.entry.size;
         let sparse = object.entry.allocated < size;
-        let (how, moved) = mover.move_content(from.as_fd(), to.as_fd(), size, sparse).stepping("copy", path)?;
+        let (how, moved) =
+            mover.move_content(from.as_fd(), to.as_fd(), size, sparse).stepping("copy", path)?;
         let after = meta::stat_fd(&from).reading("lane", path)?;
         let written = meta::stat_fd(&to).stepping("stat", path)?.size;
         let mtime = (object.entry.mtime.sec, object.entry.mtime.nsec);
@@ -164,12 +166,16 @@ impl Stage<'_> {
     fn attributes(&mut self, object: &Fresh, dir: &OwnedFd, name: &[u8]) -> Result<()> {
         for (key, value) in self.lane.xattrs(&object.path).reading("lane", &object.path)? {
             if !is_carried(&key) {
-                self.report.not_carried.push((object.path.clone(), format!("attribute {}", key.escape_ascii())));
+                self.report
+                    .not_carried
+                    .push((object.path.clone(), format!("attribute {}", key.escape_ascii())));
                 continue;
             }
             match xattr::set_at(dir, name, &key, &value) {
                 Err(error) if matches!(error.errno, Errno::OPNOTSUPP | Errno::PERM) => {
-                    self.report.not_carried.push((object.path.clone(), format!("attribute {}", key.escape_ascii())));
+                    self.report
+                        .not_carried
+                        .push((object.path.clone(), format!("attribute {}", key.escape_ascii())));
                 }
                 answer => answer.stepping("setxattr", &object.path)?,
             }
@@ -205,7 +211,8 @@ pub(crate) fn survey(dir: BorrowedFd<'_>, slot: &TreePath) -> Result<Vec<Seen>> 
 
 fn survey_into(dir: BorrowedFd<'_>, slot: &TreePath, below: &TreePath, list: &mut Vec<Seen>) -> Result<()> {
     let at = slot.join_path(below);
-    let (parent, name) = open::parent_beneath(dir, at.as_bytes()).stepping("open the staging directory", &at)?;
+    let (parent, name) =
+        open::parent_beneath(dir, at.as_bytes()).stepping("open the staging directory", &at)?;
     let entry = tree::dir::entry_at(&parent, &name).stepping("stat", &at)?;
     let Some(entry) = entry else { return Err(Error::LaneMoved { path: at }) };
     list.push(seen(below.clone(), &entry, true));

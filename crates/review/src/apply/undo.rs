@@ -41,7 +41,9 @@ pub(crate) fn undo(site: &Site<'_>, journal: &Journal) -> Result<Vec<LeftAlone>>
         let (path, old, why) = match op {
             Op::Take { path, slot, ino } => (path, Some(*ino), untake(site, path, slot, *ino)?),
             Op::Put { path, slot, new } => (path, None, unput(site, path, slot, new)?),
-            Op::Swap { path, slot, old_ino, new } => (path, Some(*old_ino), unswap(site, path, slot, *old_ino, new)?),
+            Op::Swap { path, slot, old_ino, new } => {
+                (path, Some(*old_ino), unswap(site, path, slot, *old_ino, new)?)
+            }
             Op::Meta { path, ino, old, new } => (path, None, unmeta(site, path, *ino, old, new)?),
         };
         if let Some(why) = why
@@ -98,7 +100,9 @@ pub(crate) fn restore_times(
 ) -> Result<()> {
     for dir in journal.dirs.iter().filter(|dir| wanted(dir)) {
         let Some(spot) = site.spot_if_reachable(&dir.path)? else { continue };
-        let Some(entry) = spot.entry.as_ref().filter(|entry| entry.ino == dir.ino && entry.is_dir()) else { continue };
+        let Some(entry) = spot.entry.as_ref().filter(|entry| entry.ino == dir.ino && entry.is_dir()) else {
+            continue;
+        };
         if entry.mtime != dir.mtime {
             let mtime = (dir.mtime.sec, dir.mtime.nsec);
             match spot.name.as_slice() {
@@ -137,7 +141,12 @@ fn untake(site: &Site<'_>, path: &TreePath, slot: &TreePath, ino: u64) -> Result
     }
 }
 
-fn unput(site: &Site<'_>, path: &TreePath, slot: &TreePath, new: &[super::journal::Seen]) -> Result<Option<&'static str>> {
+fn unput(
+    site: &Site<'_>,
+    path: &TreePath,
+    slot: &TreePath,
+    new: &[super::journal::Seen],
+) -> Result<Option<&'static str>> {
     let ours = new.first().map(|seen| seen.ino);
     let Some(here) = site.spot_if_reachable(path)? else { return Ok(None) };
     if here.entry.is_none() || site.slot(slot)?.is_some_and(|held| held.ino() == ours) {
@@ -181,7 +190,13 @@ fn unswap(
     Ok(None)
 }
 
-fn unmeta(site: &Site<'_>, path: &TreePath, ino: u64, old: &Meta, new: &Meta) -> Result<Option<&'static str>> {
+fn unmeta(
+    site: &Site<'_>,
+    path: &TreePath,
+    ino: u64,
+    old: &Meta,
+    new: &Meta,
+) -> Result<Option<&'static str>> {
     let Some(spot) = site.spot_if_reachable(path)? else { return Ok(None) };
     let Some(entry) = spot.entry.as_ref().filter(|entry| entry.ino == ino) else { return Ok(None) };
     // The attributes of an ACL change group bits on the way, so those alone are no edit.
@@ -225,7 +240,11 @@ pub(crate) fn set_meta(spot: &Spot, path: &TreePath, wanted: &Meta) -> Result<()
 }
 
 /// The attributes that a keep carries, as they are on disk.
-pub(crate) fn carried_xattrs(dir: impl std::os::fd::AsFd, name: &[u8], path: &TreePath) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+pub(crate) fn carried_xattrs(
+    dir: impl std::os::fd::AsFd,
+    name: &[u8],
+    path: &TreePath,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let dir = dir.as_fd();
     let mut found = Vec::new();
     for key in xattr::list_at(dir, name).stepping("listxattr", path)? {

@@ -86,7 +86,11 @@ fn a_file_that_is_not_there_has_no_lines() {
 #[test]
 fn a_hunk_id_outlives_an_edit_further_up_and_tells_files_apart() {
     let lines = |edit: &[usize]| -> Vec<u8> {
-        (0..60).flat_map(|i| format!("{i}{}\n", if edit.contains(&i) { " edited\nmore" } else { "" }).into_bytes()).collect()
+        (0..60)
+            .flat_map(|i| {
+                format!("{i}{}\n", if edit.contains(&i) { " edited\nmore" } else { "" }).into_bytes()
+            })
+            .collect()
     };
     let old = lines(&[]);
     let one = named_diff(b"f", Some(&old), Some(&lines(&[50])));
@@ -99,7 +103,9 @@ fn a_hunk_id_outlives_an_edit_further_up_and_tells_files_apart() {
 #[test]
 fn contexts_that_touch_share_a_hunk() {
     let text = |edit: &[usize]| -> Vec<u8> {
-        (0..40).flat_map(|i| format!("{i}{}\n", if edit.contains(&i) { "x" } else { "" }).into_bytes()).collect()
+        (0..40)
+            .flat_map(|i| format!("{i}{}\n", if edit.contains(&i) { "x" } else { "" }).into_bytes())
+            .collect()
     };
     assert_eq!(check(&text(&[]), &text(&[10, 17])).hunks.len(), 1);
     assert_eq!(check(&text(&[]), &text(&[10, 18])).hunks.len(), 2);
@@ -107,9 +113,13 @@ fn contexts_that_touch_share_a_hunk() {
 
 #[test]
 fn a_hundred_thousand_lines_take_well_under_a_second() {
-    let old: Vec<u8> = (0..100_000).flat_map(|i| format!("line number {}\n", i % 9973).into_bytes()).collect();
+    let old: Vec<u8> =
+        (0..100_000).flat_map(|i| format!("line number {}\n", i % 9973).into_bytes()).collect();
     let new: Vec<u8> = (0..100_000)
-        .flat_map(|i| if i % 100 == 0 { format!("edit {i}\n") } else { format!("line number {}\n", i % 9973) }.into_bytes())
+        .flat_map(|i| {
+            if i % 100 == 0 { format!("edit {i}\n") } else { format!("line number {}\n", i % 9973) }
+                .into_bytes()
+        })
         .collect();
     let start = Instant::now();
     let diff = check(&old, &new);

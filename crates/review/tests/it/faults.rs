@@ -102,7 +102,8 @@ fn a_failure_while_taking_back_is_told_and_recovered_later() {
 #[test]
 fn child_that_kills_itself() {
     let Some(top) = std::env::var_os("LANE_TEST_WORLD") else { return };
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
+    let number =
+        |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
     let world = World::open(Path::new(&top));
     let fault = Nth::new(number("LANE_TEST_STEP"), kill_me);
     if std::env::var_os("LANE_TEST_RECOVER").is_some() {
@@ -149,11 +150,18 @@ fn a_kill_at_any_step_is_recovered_to_before_or_after_and_recovering_twice_chang
             match recover(&world.journal(), &base).expect("recovered") {
                 recovered if recovered.outcome == Outcome::RolledBack => {
                     assert_eq!(recovered.left, []);
-                    before.assert_same(&Shape::of(&world.origin()), &format!("killed at {at}, beside {beside}"));
+                    before.assert_same(
+                        &Shape::of(&world.origin()),
+                        &format!("killed at {at}, beside {beside}"),
+                    );
                     rolled_back += 1;
                 }
                 recovered => {
-                    assert_eq!((recovered.outcome, recovered.left.len()), (Outcome::Finished, 0), "killed at {at}");
+                    assert_eq!(
+                        (recovered.outcome, recovered.left.len()),
+                        (Outcome::Finished, 0),
+                        "killed at {at}"
+                    );
                     world.assert_equal();
                     finished += 1;
                 }
@@ -234,7 +242,10 @@ fn an_edit_after_the_kill_is_left_alone_and_told() {
     assert_eq!(recovered.outcome, Outcome::RolledBack);
     let left: Vec<&TreePath> = recovered.left.iter().map(|left| &left.path).collect();
     assert!(left.contains(&&path("src/edit.txt")) && left.contains(&&path("to")), "{:?}", recovered.left);
-    assert_eq!(fs::read(world.origin().join("src/edit.txt")).expect("read"), b"the user's edit of the kept file");
+    assert_eq!(
+        fs::read(world.origin().join("src/edit.txt")).expect("read"),
+        b"the user's edit of the kept file"
+    );
     assert!(world.origin().join("to/there/mine").exists());
     // Everything else is as before, and what the edited file displaced is still there.
     assert!(world.origin().join("tree/a/b/c/d").exists() && world.origin().join("lib/lost.rs").exists());

@@ -43,7 +43,12 @@ fn untouched_files_keep_inode_and_time_and_changed_ones_get_the_time_of_writing(
         },
         |l| {
             write(l.join("src/edit.txt"), "edited");
-            fs::File::options().write(true).open(l.join("src/edit.txt")).expect("open").set_modified(old).expect("set");
+            fs::File::options()
+                .write(true)
+                .open(l.join("src/edit.txt"))
+                .expect("open")
+                .set_modified(old)
+                .expect("set");
             chmod(l.join("src/mode.sh"), 0o700);
         },
     );
@@ -73,7 +78,11 @@ fn times_are_the_lanes_where_that_was_asked_for() {
     let plan = world.plan_everything();
     world.execute_with(&plan, true, &Options { keep_times: true }, &NoFaults).expect("kept");
     for name in ["a", "d/n", "d"] {
-        assert_eq!(fs::metadata(world.origin().join(name)).expect("stat").modified().expect("time"), old, "{name}");
+        assert_eq!(
+            fs::metadata(world.origin().join(name)).expect("stat").modified().expect("time"),
+            old,
+            "{name}"
+        );
     }
 }
 
@@ -82,7 +91,9 @@ fn a_renamed_directory_is_renamed_and_what_it_holds_keeps_its_inodes() {
     let world = World::new(fill_rich, change_rich);
     let before = Shape::of(&world.origin());
     let plan = world.keep_everything();
-    assert!(plan.steps.iter().any(|step| matches!(step, Step::MoveDir { to, .. } if to.as_bytes() == b"lib2")));
+    assert!(
+        plan.steps.iter().any(|step| matches!(step, Step::MoveDir { to, .. } if to.as_bytes() == b"lib2"))
+    );
     let after = Shape::of(&world.origin());
     assert_eq!(before.get("lib").ino, after.get("lib2").ino);
     assert_eq!(before.get("lib/part0.rs"), after.get("lib2/part0.rs"));
@@ -132,7 +143,8 @@ fn a_rename_is_selected_by_either_side() {
         let world = World::new(fill_rich, change_rich);
         world.keep(&[side]);
         assert!(!world.origin().join("lib").exists(), "{side}");
-        testkit::Plain::of(&world.lane().join("lib2")).assert_same(&testkit::Plain::of(&world.origin().join("lib2")));
+        testkit::Plain::of(&world.lane().join("lib2"))
+            .assert_same(&testkit::Plain::of(&world.origin().join("lib2")));
     }
     let world = World::new(fill_rich, change_rich);
     world.keep(&["lib2/part0.rs"]);
@@ -201,7 +213,9 @@ fn set_id_bits_come_only_where_they_were_asked_for() {
             },
         )
     };
-    let mode = |world: &World, name: &str| fs::metadata(world.origin().join(name)).expect("stat").permissions().mode() & 0o7777;
+    let mode = |world: &World, name: &str| {
+        fs::metadata(world.origin().join(name)).expect("stat").permissions().mode() & 0o7777
+    };
     let world = make();
     let (plan, _) = world.keep(&[]);
     assert_eq!((mode(&world, "new"), mode(&world, "plain"), mode(&world, "dir")), (0o644, 0o644, 0o2755));
@@ -222,7 +236,11 @@ fn drifted_paths_are_left_out_and_the_rest_is_kept() {
     ];
     let plan = world.plan_of(&[], &drift, false);
     world.execute(&plan, &NoFaults).expect("kept");
-    assert!(plan.skipped.iter().any(|s| s.path == path("src/edit.txt") && s.why == Why::Drifted("modified".to_owned())));
+    assert!(
+        plan.skipped
+            .iter()
+            .any(|s| s.path == path("src/edit.txt") && s.why == Why::Drifted("modified".to_owned()))
+    );
     assert_eq!(fs::read(world.origin().join("src/edit.txt")).expect("read"), b"one\ntwo\nthree\n");
     assert!(world.origin().join("lib/part3.rs").exists() && !world.origin().join("lib2/part3.rs").exists());
     assert!(world.origin().join("lib2/part0.rs").exists() && !world.origin().join("lib/part0.rs").exists());
@@ -231,7 +249,8 @@ fn drifted_paths_are_left_out_and_the_rest_is_kept() {
 
 #[test]
 fn an_origin_that_changed_after_the_plan_is_refused_whole() {
-    let acts: [(&str, fn(&std::path::Path)); 6] = [
+    type Act = fn(&std::path::Path);
+    let acts: [(&str, Act); 6] = [
         ("src/edit.txt", |o| write(o.join("src/edit.txt"), "user")),
         ("src/gone.txt", |o| chmod(o.join("src/gone.txt"), 0o600)),
         ("tree/a/new", |o| write(o.join("tree/a/new"), "user")),

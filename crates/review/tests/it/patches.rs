@@ -26,7 +26,10 @@ pub(crate) fn carried(top: &Path) -> BTreeMap<Vec<u8>, (u32, Vec<u8>)> {
             if meta.is_dir() && below != Path::new(".git") {
                 add(top, &below, all);
             } else if meta.is_file() {
-                all.insert(name, (u32::from(meta.permissions().mode() & 0o100 != 0), fs::read(full).expect("read")));
+                all.insert(
+                    name,
+                    (u32::from(meta.permissions().mode() & 0o100 != 0), fs::read(full).expect("read")),
+                );
             } else if meta.is_symlink() {
                 all.insert(name, (2, fs::read_link(full).expect("read").into_os_string().into_vec()));
             }
@@ -75,7 +78,8 @@ pub(crate) fn check(world: &World) -> PatchReport {
     for (reverse, from, to) in [(false, world.origin(), world.lane()), (true, world.lane(), world.origin())] {
         copy(from, &target);
         // Directories that git does not know can stand in its way. They are listed: a person removes them.
-        let listed = if reverse { "a directory without files" } else { "removal of a directory without files" };
+        let listed =
+            if reverse { "a directory without files" } else { "removal of a directory without files" };
         for (path, _) in report.cannot_carry.iter().rev().filter(|(_, what)| what == listed) {
             let _ = fs::remove_dir(target.join(path.as_path()));
         }
@@ -93,7 +97,13 @@ pub(crate) fn check(world: &World) -> PatchReport {
             }
         }
         for name in is.keys().chain(wanted.keys()) {
-            assert_eq!(is.get(name), wanted.get(name), "reverse {reverse}: {}\n{}", name.escape_ascii(), shown(&text));
+            assert_eq!(
+                is.get(name),
+                wanted.get(name),
+                "reverse {reverse}: {}\n{}",
+                name.escape_ascii(),
+                shown(&text)
+            );
         }
     }
     report
@@ -141,7 +151,12 @@ fn text_of_any_ending_applies_and_comes_back() {
 fn binary_content_goes_both_ways() {
     let noise = |seed: u32, len: usize| -> Vec<u8> {
         let mut state = seed;
-        (0..len).map(|_| { state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223); (state >> 24) as u8 }).collect()
+        (0..len)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            })
+            .collect()
     };
     let world = World::new(
         |o| {
@@ -165,8 +180,18 @@ fn binary_content_goes_both_ways() {
 #[test]
 fn names_that_need_quotes_or_end_in_spaces_survive() {
     let names: [&[u8]; 12] = [
-        b"with space", b"trail ", b"tab\there", b"new\nline", b"quo\"te", b"back\\slash", b"\xc3\xa4", b"\xff\xfe",
-        b"esc\x1b[2J", b"-dash", b"a b/c d", b"b/b",
+        b"with space",
+        b"trail ",
+        b"tab\there",
+        b"new\nline",
+        b"quo\"te",
+        b"back\\slash",
+        b"\xc3\xa4",
+        b"\xff\xfe",
+        b"esc\x1b[2J",
+        b"-dash",
+        b"a b/c d",
+        b"b/b",
     ];
     let world = World::new(
         |o| {
@@ -188,7 +213,8 @@ fn names_that_need_quotes_or_end_in_spaces_survive() {
         },
     );
     // What was moved out of `move-a b/` and `move-b/` left those without files.
-    let left: Vec<String> = check(&world).cannot_carry.into_iter().map(|(path, _)| format!("{path:?}")).collect();
+    let left: Vec<String> =
+        check(&world).cannot_carry.into_iter().map(|(path, _)| format!("{path:?}")).collect();
     assert_eq!(left, ["\"move-a b\"", "\"move-b\""]);
 }
 

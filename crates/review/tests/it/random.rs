@@ -134,7 +134,10 @@ fn acts(plain: bool, len: usize) -> impl Strategy<Value = Vec<Act>> {
 }
 
 fn world(fill: &[Act], change: &[Act]) -> World {
-    World::new(|o| fill.iter().for_each(|act| perform(o, act)), |l| change.iter().for_each(|act| perform(l, act)))
+    World::new(
+        |o| fill.iter().for_each(|act| perform(o, act)),
+        |l| change.iter().for_each(|act| perform(l, act)),
+    )
 }
 
 struct FailAt(std::cell::Cell<usize>);

@@ -39,7 +39,8 @@ impl World {
             fs::create_dir_all(dir).expect("made");
         }
         fill(&world.origin());
-        let done = Command::new("cp").arg("-a").arg(world.origin()).arg(world.lane()).status().expect("cp runs");
+        let done =
+            Command::new("cp").arg("-a").arg(world.origin()).arg(world.lane()).status().expect("cp runs");
         assert!(done.success());
         change(&world.lane());
         world
@@ -71,7 +72,8 @@ impl World {
 
     pub(crate) fn set(&self) -> ChangeSet {
         let (base, lane) = self.trees();
-        let set = tree::compare::compare(&base, &lane, tree::compare::CompareOptions::default()).expect("compare");
+        let set =
+            tree::compare::compare(&base, &lane, tree::compare::CompareOptions::default()).expect("compare");
         tree::rename::find_renames(set, &base, &lane)
     }
 
@@ -93,19 +95,28 @@ impl World {
         let mut paths: Vec<TreePath> = set.changes.iter().map(|change| change.path.clone()).collect();
         paths.extend(set.changes.iter().map(|change| change.old_path().clone()));
         // What only goes along with a renamed directory has no change of its own, but may be guarded.
-        for change in set.changes.iter().filter(|change| matches!(change.kind, tree::ChangeKind::Rename { .. })) {
+        for change in
+            set.changes.iter().filter(|change| matches!(change.kind, tree::ChangeKind::Rename { .. }))
+        {
             below(&self.lane(), &change.path, &mut paths);
             below(&self.origin(), change.old_path(), &mut paths);
         }
         let selection = Selection::of(paths);
-        plan(&Wish { set: &set, selection: &selection, drift: &[], set_id: true }, &base, &lane).expect("a plan")
+        plan(&Wish { set: &set, selection: &selection, drift: &[], set_id: true }, &base, &lane)
+            .expect("a plan")
     }
 
     pub(crate) fn execute(&self, plan: &KeepPlan, faults: &dyn Faults) -> Result<KeepReport> {
         self.execute_with(plan, true, &Options::default(), faults)
     }
 
-    pub(crate) fn execute_with(&self, plan: &KeepPlan, beside: bool, options: &Options, faults: &dyn Faults) -> Result<KeepReport> {
+    pub(crate) fn execute_with(
+        &self,
+        plan: &KeepPlan,
+        beside: bool,
+        options: &Options,
+        faults: &dyn Faults,
+    ) -> Result<KeepReport> {
         let (base, lane) = self.trees();
         let (staging, journal) = (self.beside(), self.journal());
         let places = Places { staging: beside.then_some(staging.as_path()), journal: &journal };
@@ -137,7 +148,12 @@ impl World {
             for entry in fs::read_dir(&dir).expect("listed") {
                 let name = entry.expect("an entry").file_name();
                 let text = name.to_string_lossy().into_owned();
-                assert!(!text.starts_with(".lane-stage") && !text.starts_with(".lk-tmp") && !text.starts_with("keep.journal"), "{dir:?}: {text}");
+                assert!(
+                    !text.starts_with(".lane-stage")
+                        && !text.starts_with(".lk-tmp")
+                        && !text.starts_with("keep.journal"),
+                    "{dir:?}: {text}"
+                );
             }
         }
     }
@@ -232,12 +248,19 @@ pub(crate) fn chmod(path: PathBuf, mode: u32) {
 }
 
 pub(crate) fn fifo(path: PathBuf) {
-    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o640), 0)
-        .expect("a pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o640),
+        0,
+    )
+    .expect("a pipe");
 }
 
 pub(crate) fn xattr(path: PathBuf, name: &str, value: &str) {
-    rustix::fs::setxattr(path, name, value.as_bytes(), rustix::fs::XattrFlags::empty()).expect("an attribute");
+    rustix::fs::setxattr(path, name, value.as_bytes(), rustix::fs::XattrFlags::empty())
+        .expect("an attribute");
 }
 
 /// One of everything: an origin.
