@@ -12,6 +12,7 @@ pub mod find;
 pub mod keeping;
 pub mod lane;
 pub mod launch;
+pub mod memory;
 pub mod monitor;
 pub mod names;
 pub mod ops;

@@ -41,8 +41,13 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         return Ok(exit_code::DONE);
     }
     let now = engine::clock::now_ms();
-    let rows: Vec<Vec<Cell>> = lanes.iter().map(|listed| row(listed, now, args.all)).collect();
-    let mut head = vec!["NAME", "STATE", "STRATEGY", "CHANGES", "SIZE", "AGE", "LAST RUN"];
+    let is_live = lanes.iter().any(|listed| listed.memory.is_some());
+    let rows: Vec<Vec<Cell>> = lanes.iter().map(|listed| row(listed, now, is_live, args.all)).collect();
+    let mut head = vec!["NAME", "STATE", "STRATEGY", "CHANGES", "SIZE"];
+    if is_live {
+        head.push("MEMORY");
+    }
+    head.extend(["AGE", "LAST RUN"]);
     if args.all {
         head.push("ORIGIN");
     }
@@ -57,7 +62,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     Ok(exit_code::DONE)
 }
 
-fn row(listed: &ListedLane, now: i64, all: bool) -> Vec<Cell> {
+fn row(listed: &ListedLane, now: i64, memory: bool, all: bool) -> Vec<Cell> {
     let lane = &listed.lane;
     let run = lane.last_run.as_ref().map_or_else(String::new, |run| {
         let end = run.exit.map_or_else(String::new, |exit| format!(" ({})", report::exit(exit)));
@@ -69,9 +74,11 @@ fn row(listed: &ListedLane, now: i64, all: bool) -> Vec<Cell> {
         Cell::new(lane.strategy.word()),
         Cell::new(listed.counts.as_ref().map_or_else(|| "?".to_owned(), report::counts)),
         Cell::new(listed.exclusive.map_or_else(|| "?".to_owned(), report::bytes)).right(),
-        Cell::new(report::age(lane.created_at, now)).right(),
-        Cell::new(run),
     ];
+    if memory {
+        cells.push(Cell::new(listed.memory.map_or_else(String::new, report::bytes)).right());
+    }
+    cells.extend([Cell::new(report::age(lane.created_at, now)).right(), Cell::new(run)]);
     if all {
         use std::os::unix::ffi::OsStrExt as _;
         cells.push(Cell::new(lane.origin.as_os_str().as_bytes()));

@@ -152,6 +152,7 @@ pub(crate) struct Listed {
     other_boot: bool,
     changes: Option<Sums>,
     exclusive_bytes: Option<u64>,
+    memory_bytes: Option<u64>,
     last_run: Option<Run>,
     problem: Option<String>,
 }
@@ -172,6 +173,7 @@ impl Listed {
             other_boot: lane.base.other_boot,
             changes: listed.counts.as_ref().map(Sums::new),
             exclusive_bytes: listed.exclusive,
+            memory_bytes: listed.memory,
             last_run: lane.last_run.as_ref().map(Run::new),
             problem: listed.problem.clone(),
         }

@@ -96,7 +96,9 @@ fn what_a_run_printed_is_shown_later_and_cannot_drive_the_terminal() {
 fn a_live_lane_is_seen_joined_refused_to_discard_and_stopped() {
     once(|world| {
         world.ok(&["run", "-d", "-n", "dev", "--", "sleep", "1000"]);
-        assert_eq!(world.json(&["ls"])[0]["state"], "live");
+        let listed = world.json(&["ls"]);
+        assert_eq!(listed[0]["state"], "live");
+        assert!(listed[0]["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 64 << 10), "{listed}");
         world.ok(&["exec", "dev", "--", "sh", "-c", "echo x >from-exec"]);
         let ran = world.run(&["discard", "dev"]).expect_code(1);
         assert!(ran.err().contains("`lane stop dev`"), "{ran}");

@@ -11,8 +11,9 @@ use crate::error::Result;
 use crate::find;
 use crate::keeping;
 use crate::lane;
+use crate::memory;
 use crate::recover;
-use crate::view::{Counts, LaneView};
+use crate::view::{Counts, LaneState, LaneView};
 
 /// Which lanes to list.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +35,8 @@ pub struct ListedLane {
     pub counts: Option<Counts>,
     /// Bytes on disk that only this lane holds.
     pub exclusive: Option<u64>,
+    /// Bytes of memory that its processes hold; `None` where it is not live.
+    pub memory: Option<u64>,
     /// Why something above is missing.
     pub problem: Option<String>,
 }
@@ -44,7 +47,7 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
     if request.discarded {
         let rows = find::discarded(engine, project.as_deref())?;
         let bare = |row: &ledger::Lane| -> Result<ListedLane> {
-            Ok(ListedLane { lane: describe::lane(engine, row)?, counts: None, exclusive: None, problem: None })
+            Ok(ListedLane { lane: describe::lane(engine, row)?, counts: None, exclusive: None, memory: None, problem: None })
         };
         return rows.iter().map(bare).collect();
     }
@@ -62,6 +65,8 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
 /// One lane that cannot be read does not hide the others.
 fn look(engine: &Engine, row: ledger::Lane) -> Result<ListedLane> {
     let view = describe::lane(engine, &row)?;
+    let pid = view.last_run.as_ref().and_then(|run| run.pid);
+    let memory = pid.filter(|_| view.state == LaneState::Live).and_then(memory::resident);
     let read = || -> Result<(Counts, u64)> {
         let lane = lane::open(engine, row)?;
         let mut sums = Counts::default();
@@ -72,10 +77,10 @@ fn look(engine: &Engine, row: ledger::Lane) -> Result<ListedLane> {
     };
     Ok(match read() {
         Ok((counts, exclusive)) => {
-            ListedLane { lane: view, counts: Some(counts), exclusive: Some(exclusive), problem: None }
+            ListedLane { lane: view, counts: Some(counts), exclusive: Some(exclusive), memory, problem: None }
         }
         Err(error) => {
-            ListedLane { lane: view, counts: None, exclusive: None, problem: Some(error.with_causes()) }
+            ListedLane { lane: view, counts: None, exclusive: None, memory, problem: Some(error.with_causes()) }
         }
     })
 }
