@@ -60,7 +60,8 @@ impl CliError {
         }
         if ui.json && !matches!(self, CliError::Output(_)) {
             // Where even this cannot be written, stderr has it.
-            let _ = ui.document(&wire::Failure::new(said.kind, &said.what, &said.causes, said.hint.as_deref()));
+            let _ =
+                ui.document(&wire::Failure::new(said.kind, &said.what, &said.causes, said.hint.as_deref()));
             let _ = ui.finish();
         }
         match self {
@@ -81,18 +82,24 @@ impl CliError {
                 }
                 Words { kind: kind_word(error.kind()), what: error.to_string(), causes, hint: hint(error) }
             }
-            CliError::Output(error) => Words::plain("environment", "the answer could not be written")
-                .because(error.to_string()),
+            CliError::Output(error) => {
+                Words::plain("environment", "the answer could not be written").because(error.to_string())
+            }
             CliError::File(path, error) => {
-                Words::plain("environment", &format!("{} could not be written", path.display())).because(error.to_string())
+                Words::plain("environment", &format!("{} could not be written", path.display()))
+                    .because(error.to_string())
             }
             CliError::Unreadable(path, error) => {
-                Words::plain("environment", &format!("{} could not be read", path.display())).because(error.to_string())
+                Words::plain("environment", &format!("{} could not be read", path.display()))
+                    .because(error.to_string())
             }
             CliError::Missing(what) => Words::plain("user", what),
             CliError::Usage(what) => Words::plain("usage", what),
-            CliError::NeedsYes(what) => Words::plain("user", &format!("{what} has to be confirmed, and there is no terminal to ask on"))
-                .with_hint("add `--yes` to answer the question."),
+            CliError::NeedsYes(what) => Words::plain(
+                "user",
+                &format!("{what} has to be confirmed, and there is no terminal to ask on"),
+            )
+            .with_hint("add `--yes` to answer the question."),
             CliError::Declined => Words::plain("user", "nothing was done"),
         }
     }
@@ -140,17 +147,27 @@ fn kind_word(kind: ErrorKind) -> &'static str {
 fn hint(error: &EngineError) -> Option<String> {
     use EngineError as E;
     Some(match error {
-        E::NoSuchLane { have, .. } if have.is_empty() => "`lane new` makes a lane, `lane ls --all` lists those of other projects.".into(),
+        E::NoSuchLane { have, .. } if have.is_empty() => {
+            "`lane new` makes a lane, `lane ls --all` lists those of other projects.".into()
+        }
         E::NoSuchLane { name, have, .. } => match nearest(name, have) {
             Some(near) => format!("did you mean `{near}`? `lane ls` lists the lanes of this project."),
-            None => "`lane ls` lists the lanes of this project, `lane ls --discarded` those in the trash.".into(),
+            None => {
+                "`lane ls` lists the lanes of this project, `lane ls --discarded` those in the trash.".into()
+            }
         },
-        E::NoLane { .. } => "`lane run -- CMD` makes one; `lane ls --all` lists those of other projects.".into(),
+        E::NoLane { .. } => {
+            "`lane run -- CMD` makes one; `lane ls --all` lists those of other projects.".into()
+        }
         E::WhichLane { names } => format!("name one of: {}.", names.join(", ")),
         E::NotInTrash { have, .. } if !have.is_empty() => format!("in the trash are: {}.", have.join(", ")),
-        E::NotInTrash { .. } | E::TrashEmpty { .. } => "`lane ls --all --discarded` lists what is in the trash.".into(),
+        E::NotInTrash { .. } | E::TrashEmpty { .. } => {
+            "`lane ls --all --discarded` lists what is in the trash.".into()
+        }
         E::NameTaken { name } => {
-            format!("`lane exec {name} -- CMD` runs something in it, `lane discard {name}` drops it; or take another name.")
+            format!(
+                "`lane exec {name} -- CMD` runs something in it, `lane discard {name}` drops it; or take another name."
+            )
         }
         E::BadName { .. } => "a name such as `fix-auth` is fine.".into(),
         E::Live { name, .. } => format!("`lane stop {name}` ends them."),
@@ -162,16 +179,24 @@ fn hint(error: &EngineError) -> Option<String> {
         E::OriginGone { name, .. } => format!("bring the directory back, or `lane discard {name}`."),
         E::PathOutside { .. } => "paths are relative to the working directory (or to `-C DIR`).".into(),
         E::NothingThere { .. } => "`lane diff --name-only` lists what was changed.".into(),
-        E::GitInternal { .. } => "hooks and configuration of the lane run in the lane alone; `lane diff` shows the files.".into(),
+        E::GitInternal { .. } => {
+            "hooks and configuration of the lane run in the lane alone; `lane diff` shows the files.".into()
+        }
         E::LaneIsMade { name, .. } => format!("leave the option away, or take another name than `{name}`."),
         E::LaneIsLive { name, .. } => format!("`lane stop {name}` first, or leave the option away."),
         E::NoSuchPreset { have, .. } => format!("there are: {}.", have.join(", ")),
         E::NoSuchPath { .. } => "paths are relative to the working directory (or to `-C DIR`).".into(),
-        E::Sandbox(_) => "`lane doctor` tries every wall and names the remedies; nothing runs without them.".into(),
+        E::Sandbox(_) => {
+            "`lane doctor` tries every wall and names the remedies; nothing runs without them.".into()
+        }
         E::Ledger(_) => "`lane doctor` checks the record; `lane --state DIR …` begins another.".into(),
-        E::TargetExists { .. } => "name another directory: `lane export LANE DIR`; an export never overwrites.".into(),
+        E::TargetExists { .. } => {
+            "name another directory: `lane export LANE DIR`; an export never overwrites.".into()
+        }
         E::TargetInside { .. } => "name a directory beside it: `lane export LANE DIR`.".into(),
-        E::Refused { .. } => "`lane doctor` tries everything on this filesystem and names the remedies.".into(),
+        E::Refused { .. } => {
+            "`lane doctor` tries everything on this filesystem and names the remedies.".into()
+        }
         E::StateDir { .. } => "`lane --state DIR …` (or LANE_STATE) keeps lanes elsewhere.".into(),
         E::NoStateDir => "set HOME, or name a directory with `--state DIR`.".into(),
         _ => return None,

@@ -199,8 +199,19 @@ mod tests {
         let piece = prop_oneof![
             any::<u8>().prop_map(|b| vec![b]),
             any::<char>().prop_map(|c| c.to_string().into_bytes()),
-            prop::sample::select(vec!["\u{202e}", "\u{200b}", "\u{9b}", "\u{1b}[2J", "\\", "\\x1b", " ", "\t", "\n", "\r"])
-                .prop_map(|s| s.as_bytes().to_vec()),
+            prop::sample::select(vec![
+                "\u{202e}",
+                "\u{200b}",
+                "\u{9b}",
+                "\u{1b}[2J",
+                "\\",
+                "\\x1b",
+                " ",
+                "\t",
+                "\n",
+                "\r"
+            ])
+            .prop_map(|s| s.as_bytes().to_vec()),
         ];
         prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
     }

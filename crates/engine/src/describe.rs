@@ -133,13 +133,20 @@ pub fn walls(report: &Value) -> Vec<WallView> {
         .map(Vec::as_slice)
         .unwrap_or_default()
         .iter()
-        .map(|wall| WallView { name: text(wall, "name"), status: text(wall, "status"), detail: text(wall, "detail") })
+        .map(|wall| WallView {
+            name: text(wall, "name"),
+            status: text(wall, "status"),
+            detail: text(wall, "detail"),
+        })
         .collect()
 }
 
 /// Walls as the ledger keeps them.
 pub fn walls_value(walls: &[WallView]) -> Value {
-    walls.iter().map(|wall| json!({ "name": wall.name, "status": wall.status, "detail": wall.detail })).collect()
+    walls
+        .iter()
+        .map(|wall| json!({ "name": wall.name, "status": wall.status, "detail": wall.detail }))
+        .collect()
 }
 
 #[cfg(test)]

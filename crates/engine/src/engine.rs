@@ -31,7 +31,11 @@ pub struct Engine {
 impl Engine {
     /// Finds or makes the state directory.
     pub fn open(options: &EngineOptions) -> Result<Engine> {
-        Ok(Engine { state: StateDir::open(options.state.as_deref())?, ledger: OnceCell::new(), repaired: RefCell::default() })
+        Ok(Engine {
+            state: StateDir::open(options.state.as_deref())?,
+            ledger: OnceCell::new(),
+            repaired: RefCell::default(),
+        })
     }
 
     /// The state directory.

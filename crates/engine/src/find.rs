@@ -55,7 +55,11 @@ pub fn by_name(engine: &Engine, dir: &Path, name: &str) -> Result<Option<Lane>> 
     let project = engine.project(dir)?;
     keeping::repair(engine, &project.top, &mut Noting(engine))?;
     let mut found = ledger.lane_by_name(project.top.as_os_str().as_bytes(), name)?;
-    if found.is_none() && name.len() >= PREFIX && name.len() <= 8 && name.bytes().all(|b| b.is_ascii_alphanumeric()) {
+    if found.is_none()
+        && name.len() >= PREFIX
+        && name.len() <= 8
+        && name.bytes().all(|b| b.is_ascii_alphanumeric())
+    {
         let mut rows = ledger.lanes(LaneFilter::default())?;
         rows.retain(|row| row.id.starts_with(name));
         if rows.len() == 1 {

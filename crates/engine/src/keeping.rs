@@ -29,7 +29,11 @@ fn journal_path(engine: &Engine, origin: &Path) -> PathBuf {
         let bytes = origin.as_os_str().as_bytes().iter();
         bytes.fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
     };
-    engine.state().path().join("keeps").join(format!("{:016x}{:016x}", hash(0xcbf2_9ce4_8422_2325), hash(0x9e37_79b9_7f4a_7c15)))
+    engine.state().path().join("keeps").join(format!(
+        "{:016x}{:016x}",
+        hash(0xcbf2_9ce4_8422_2325),
+        hash(0x9e37_79b9_7f4a_7c15)
+    ))
 }
 
 fn make(dir: &Path) -> Result<()> {

@@ -56,7 +56,8 @@ pub struct RootDelta {
 impl RootDelta {
     /// The sums.
     pub fn counts(&self) -> Counts {
-        let mut counts = Counts { git_internal: self.git_internal, gaps: self.set.gaps.len() as u64, ..Counts::default() };
+        let mut counts =
+            Counts { git_internal: self.git_internal, gaps: self.set.gaps.len() as u64, ..Counts::default() };
         self.set.changes.iter().for_each(|change| counts.count(change));
         counts
     }
@@ -85,13 +86,21 @@ pub fn strategy_view(strategy: workspace::Strategy) -> Strategy {
 
 /// Opens a lane that is not discarded.
 pub fn open(engine: &Engine, row: Lane) -> Result<OpenLane> {
-    let home = LaneHome::open(engine.state().path(), &row.id).map_err(|error| damaged(engine, &row, &error))?;
-    let mode = if row.options["mount"].as_str() == Some("user") { MountMode::User } else { mount_mode_of(&row) };
+    let home =
+        LaneHome::open(engine.state().path(), &row.id).map_err(|error| damaged(engine, &row, &error))?;
+    let mode =
+        if row.options["mount"].as_str() == Some("user") { MountMode::User } else { mount_mode_of(&row) };
     let views = describe::roots(&row);
     let ours = ours(engine, &home)?;
     let mut roots = Vec::with_capacity(views.len());
     for (index, view) in views.into_iter().enumerate() {
-        let root = Root { index, origin: view.path.clone(), strategy: strategy(view.strategy), mode, ours: ours.clone() };
+        let root = Root {
+            index,
+            origin: view.path.clone(),
+            strategy: strategy(view.strategy),
+            mode,
+            ours: ours.clone(),
+        };
         roots.push(open_root(&home, &root, view).map_err(|error| gone_or(&row, error))?);
     }
     Ok(OpenLane { row, home, roots })
@@ -135,7 +144,8 @@ fn gone_or(row: &Lane, error: EngineError) -> EngineError {
 impl OpenLane {
     /// The lane for this process alone.
     pub fn lock(&self) -> Result<Lock> {
-        let busy = || EngineError::Busy { name: self.row.name.clone(), pid: self.home.holder().ok().flatten() };
+        let busy =
+            || EngineError::Busy { name: self.row.name.clone(), pid: self.home.holder().ok().flatten() };
         self.home.try_lock()?.ok_or_else(busy)
     }
 
@@ -171,9 +181,11 @@ impl OpenLane {
     pub fn drift(&self, deltas: &[RootDelta]) -> Result<Vec<DriftView>> {
         let mut found = Vec::new();
         for (root, delta) in self.roots.iter().zip(deltas) {
-            let origin = DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
+            let origin =
+                DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
             let base = Base::load(&self.home, root.index)?;
-            found.extend(workspace::drift(&delta.set, &base, &origin)?.into_iter().map(|at| root.drifted(at)));
+            found
+                .extend(workspace::drift(&delta.set, &base, &origin)?.into_iter().map(|at| root.drifted(at)));
         }
         Ok(found)
     }
@@ -182,9 +194,12 @@ impl OpenLane {
     pub fn drift_all(&self) -> Result<Vec<DriftView>> {
         let mut found = Vec::new();
         for root in &self.roots {
-            let origin = DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
+            let origin =
+                DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
             let base = Base::load(&self.home, root.index)?;
-            found.extend(workspace::drift_all(&base, &origin, &root.skipped)?.into_iter().map(|at| root.drifted(at)));
+            found.extend(
+                workspace::drift_all(&base, &origin, &root.skipped)?.into_iter().map(|at| root.drifted(at)),
+            );
         }
         Ok(found)
     }
@@ -192,11 +207,18 @@ impl OpenLane {
     /// The root that holds a path, and the path in it. `path` is absolute.
     pub fn locate(&self, path: &Path) -> Result<(usize, TreePath)> {
         use std::os::unix::ffi::OsStrExt as _;
-        let outside =
-            || EngineError::PathOutside { path: path.to_owned(), roots: self.roots.iter().map(|r| r.view.path.clone()).collect() };
+        let outside = || EngineError::PathOutside {
+            path: path.to_owned(),
+            roots: self.roots.iter().map(|r| r.view.path.clone()).collect(),
+        };
         // A root may lie in another one: the innermost is meant.
         let holds = |root: &&OpenRoot| path.starts_with(&root.view.path);
-        let root = self.roots.iter().filter(holds).max_by_key(|root| root.view.path.as_os_str().len()).ok_or_else(outside)?;
+        let root = self
+            .roots
+            .iter()
+            .filter(holds)
+            .max_by_key(|root| root.view.path.as_os_str().len())
+            .ok_or_else(outside)?;
         let inner = path.strip_prefix(&root.view.path).map_err(|_| outside())?;
         let inner = TreePath::new(inner.as_os_str().as_bytes()).map_err(|_| outside())?;
         Ok((root.index, inner))

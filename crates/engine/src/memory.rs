@@ -36,7 +36,11 @@ fn pages(pid: i32) -> Option<u64> {
 fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let texts = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    texts.flat_map(|text| text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()).collect()
+    texts
+        .flat_map(|text| {
+            text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use crate::clock;
 use crate::error::{EngineError, Result};
 
 const FIRST: [&str; 32] = [
-    "amber", "brave", "brisk", "calm", "clear", "crisp", "dapper", "eager", "early", "fair", "fleet", "gentle",
-    "glad", "keen", "kind", "light", "lucid", "mellow", "merry", "neat", "noble", "plain", "proud", "quick", "quiet",
-    "sharp", "silver", "still", "sunny", "swift", "tidy", "warm",
+    "amber", "brave", "brisk", "calm", "clear", "crisp", "dapper", "eager", "early", "fair", "fleet",
+    "gentle", "glad", "keen", "kind", "light", "lucid", "mellow", "merry", "neat", "noble", "plain", "proud",
+    "quick", "quiet", "sharp", "silver", "still", "sunny", "swift", "tidy", "warm",
 ];
 const SECOND: [&str; 32] = [
-    "badger", "beaver", "bison", "crane", "curlew", "dove", "eagle", "ermine", "falcon", "finch", "fox", "gecko",
-    "hare", "heron", "ibis", "jay", "kite", "lark", "lynx", "marten", "newt", "otter", "owl", "panda", "plover",
-    "raven", "robin", "seal", "stork", "swan", "tern", "wren",
+    "badger", "beaver", "bison", "crane", "curlew", "dove", "eagle", "ermine", "falcon", "finch", "fox",
+    "gecko", "hare", "heron", "ibis", "jay", "kite", "lark", "lynx", "marten", "newt", "otter", "owl",
+    "panda", "plover", "raven", "robin", "seal", "stork", "swan", "tern", "wren",
 ];
 
 /// A name that `taken` does not know.
@@ -80,7 +80,21 @@ mod tests {
 
     #[test]
     fn names_that_need_quoting_or_mean_something_else_are_refused() {
-        for bad in ["", "-x", ".x", "a b", "a/b", "ä", "a\n", "base", "now", "origin", "a..b", "a.lock", "x\u{202e}y"] {
+        for bad in [
+            "",
+            "-x",
+            ".x",
+            "a b",
+            "a/b",
+            "ä",
+            "a\n",
+            "base",
+            "now",
+            "origin",
+            "a..b",
+            "a.lock",
+            "x\u{202e}y",
+        ] {
             assert!(check(bad).is_err(), "{bad:?}");
         }
         check("fix-auth_2.1").expect("valid");

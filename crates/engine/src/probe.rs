@@ -77,7 +77,8 @@ pub fn overlay(lower: &Path, layers: &Path, mode: MountMode) -> Result<std::resu
         node::mkdir_at(&dir, b"w", 0o700)?;
         let at = layers.join(&name);
         let is_user = mode == MountMode::User;
-        let options = OverlayOptions { user_xattr: is_user, volatile: true, redirect_dir: !is_user, index: !is_user };
+        let options =
+            OverlayOptions { user_xattr: is_user, volatile: true, redirect_dir: !is_user, index: !is_user };
         in_namespaces(is_user, || {
             // Opened in there: the kernel takes only layers of the mount namespace that mounts.
             let (lower, dir) = (open::root_dir(lower)?, open::root_dir(&at)?);

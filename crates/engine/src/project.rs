@@ -43,7 +43,8 @@ fn git_top(start: &Path, dev: u64) -> Option<PathBuf> {
         match fs::symlink_metadata(&dot_git) {
             Ok(meta) if meta.is_file() => return Some(dir.to_owned()),
             Ok(meta)
-                if (meta.is_dir() || meta.is_symlink()) && fs::symlink_metadata(dot_git.join("HEAD")).is_ok() =>
+                if (meta.is_dir() || meta.is_symlink())
+                    && fs::symlink_metadata(dot_git.join("HEAD")).is_ok() =>
             {
                 return Some(dir.to_owned());
             }

@@ -30,7 +30,11 @@ impl StateDir {
         let meta = match fs::metadata(&path) {
             Ok(meta) => meta,
             Err(error) if error.kind() == IoKind::NotFound => {
-                DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|e| bad(e.to_string()))?;
+                DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(&path)
+                    .map_err(|e| bad(e.to_string()))?;
                 fs::metadata(&path).map_err(|e| bad(e.to_string()))?
             }
             Err(error) => return Err(bad(error.to_string())),

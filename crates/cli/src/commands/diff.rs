@@ -110,7 +110,8 @@ fn stat(context: &mut Context, answer: &DiffAnswer) -> Result<()> {
         added += plus;
         removed += minus;
         let counts = if content.binary { "binary".to_owned() } else { format!("+{plus} -{minus}") };
-        let line = format!("{}  {}", render::summary(&context.ui, file), context.ui.paint(Role::Dim, &counts));
+        let line =
+            format!("{}  {}", render::summary(&context.ui, file), context.ui.paint(Role::Dim, &counts));
         context.ui.line(&line)?;
         if context.ui.is_closed() {
             return Ok(());
@@ -136,7 +137,9 @@ fn hunks(context: &mut Context, answer: &DiffAnswer) -> Result<()> {
 fn file_lines(context: &Context, file: &engine::ops::diff::FileView, content: &FileDiff) -> Vec<String> {
     let mut lines = vec![render::summary(&context.ui, file)];
     if render::is_flagged(content) {
-        lines.push(context.ui.paint(Role::Warn, "  lines marked ! hold characters that a terminal hides or acts on"));
+        lines.push(
+            context.ui.paint(Role::Warn, "  lines marked ! hold characters that a terminal hides or acts on"),
+        );
     }
     render::hunks(&context.ui, content, &mut lines);
     lines

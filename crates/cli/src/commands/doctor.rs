@@ -38,7 +38,11 @@ pub(crate) fn run(context: &mut Context, _args: Args) -> Result<u8> {
                 Verdict::Degraded => Role::Warn,
                 Verdict::Missing => Role::Bad,
             };
-            vec![Cell::new(word(check.id)), Cell::new(check.verdict.word()).role(role), Cell::new(&check.found)]
+            vec![
+                Cell::new(word(check.id)),
+                Cell::new(check.verdict.word()).role(role),
+                Cell::new(&check.found),
+            ]
         })
         .collect();
     for line in table::lines(ui, &["CHECK", "VERDICT", "FOUND"], &rows) {
@@ -56,7 +60,12 @@ pub(crate) fn run(context: &mut Context, _args: Args) -> Result<u8> {
 fn is_needed(id: CheckId) -> bool {
     matches!(
         id,
-        CheckId::State | CheckId::Ledger | CheckId::UserNamespace | CheckId::Namespaces | CheckId::Seccomp | CheckId::Strategy
+        CheckId::State
+            | CheckId::Ledger
+            | CheckId::UserNamespace
+            | CheckId::Namespaces
+            | CheckId::Seccomp
+            | CheckId::Strategy
     )
 }
 
@@ -84,18 +93,28 @@ fn remedy(check: &Check) -> Option<&'static str> {
         return None;
     }
     Some(match check.id {
-        CheckId::Kernel => "lanes need Linux 5.11 or newer for overlays of ordinary users; copy lanes need 5.6",
+        CheckId::Kernel => {
+            "lanes need Linux 5.11 or newer for overlays of ordinary users; copy lanes need 5.6"
+        }
         CheckId::State => "name a directory of your own with `--state DIR` or LANE_STATE",
         CheckId::Ledger => "move lane.db away from the state directory; lanes stay, their record begins anew",
         CheckId::UserNamespace => {
             "`sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000` (Ubuntu 24.04: also \
              `kernel.apparmor_restrict_unprivileged_userns=0`, or a profile for lane); in a container: `--security-opt seccomp=unconfined`"
         }
-        CheckId::Namespaces => "raise `user.max_mnt_namespaces`, `max_pid_namespaces` and their like with sysctl",
-        CheckId::Overlay => "lanes are copies here; keep the state on ext4, xfs or btrfs with `--state DIR` for overlays",
-        CheckId::Reflink => "nothing to do: writes copy the file once; btrfs, or xfs with reflink=1, would share its blocks",
+        CheckId::Namespaces => {
+            "raise `user.max_mnt_namespaces`, `max_pid_namespaces` and their like with sysctl"
+        }
+        CheckId::Overlay => {
+            "lanes are copies here; keep the state on ext4, xfs or btrfs with `--state DIR` for overlays"
+        }
+        CheckId::Reflink => {
+            "nothing to do: writes copy the file once; btrfs, or xfs with reflink=1, would share its blocks"
+        }
         CheckId::Seccomp => "the kernel needs CONFIG_SECCOMP_FILTER; lanes do not run without it",
-        CheckId::SeccompNotify => "Linux 5.5 or newer; without it renaming a directory of the original answers EXDEV",
+        CheckId::SeccompNotify => {
+            "Linux 5.5 or newer; without it renaming a directory of the original answers EXDEV"
+        }
         CheckId::Landlock => "add landlock to the kernel's `lsm=` list; the other walls stand without it",
         CheckId::Project => "see what was found; `--strategy copy` makes a lane of what overlay cannot hold",
         CheckId::Strategy => "`--strategy copy` needs only room on disk; `lane -C DIR` names another project",

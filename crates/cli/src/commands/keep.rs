@@ -86,10 +86,16 @@ fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
     }
     left_out(ui, view);
     for (_, path) in &view.set_id_dropped {
-        ui.tell(&format!("  {} kept without its set-id bit; `--set-id` keeps it", escape::name(path.as_bytes())));
+        ui.tell(&format!(
+            "  {} kept without its set-id bit; `--set-id` keeps it",
+            escape::name(path.as_bytes())
+        ));
     }
     if view.git_internal > 0 {
-        ui.say(&format!("{} in .git stay in the lane", paths_word(usize::try_from(view.git_internal).unwrap_or(usize::MAX))));
+        ui.say(&format!(
+            "{} in .git stay in the lane",
+            paths_word(usize::try_from(view.git_internal).unwrap_or(usize::MAX))
+        ));
     }
     Ok(code)
 }
@@ -105,8 +111,15 @@ fn steps(ui: &mut Ui, view: &KeepView) -> Result<()> {
             "delete" => Role::Delete,
             _ => Role::Modify,
         };
-        let root = if step.root == view.lane.origin { String::new() } else { format!("{}/", report::path(&step.root)) };
-        let from = step.from.as_ref().map_or_else(String::new, |from| format!("{} → ", escape::name(from.as_bytes())));
+        let root = if step.root == view.lane.origin {
+            String::new()
+        } else {
+            format!("{}/", report::path(&step.root))
+        };
+        let from = step
+            .from
+            .as_ref()
+            .map_or_else(String::new, |from| format!("{} → ", escape::name(from.as_bytes())));
         let what = ui.paint(role, &format!("{:<7}", step.what));
         ui.line(&format!("{what} {root}{from}{}", escape::name(step.path.as_bytes())))?;
     }
@@ -120,15 +133,21 @@ fn left_out(ui: &Ui, view: &KeepView) {
     ui.tell(&ui.paint_err(Role::Warn, &format!("left out: {}", paths_word(view.left_out.len()))));
     for left in &view.left_out {
         // Its own word says it already.
-        let detail = if left.detail.is_empty() { String::new() } else { format!(": {}", escape::name(&left.detail)) };
+        let detail =
+            if left.detail.is_empty() { String::new() } else { format!(": {}", escape::name(&left.detail)) };
         ui.tell(&format!("  {} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why)));
     }
-    let first = |why| view.left_out.iter().find(|left| left.why == why).map(|left| escape::name(left.path.as_bytes()));
+    let first = |why| {
+        view.left_out.iter().find(|left| left.why == why).map(|left| escape::name(left.path.as_bytes()))
+    };
     if let Some(path) = first(LeftOutWhy::Guarded) {
         ui.say(&format!("hint: name a path to keep it: `lane keep {} {path}`", view.lane.name));
     }
     if first(LeftOutWhy::Drifted).is_some() {
-        ui.say(&format!("hint: `lane export {}` writes the lane's state beside the original", view.lane.name));
+        ui.say(&format!(
+            "hint: `lane export {}` writes the lane's state beside the original",
+            view.lane.name
+        ));
     }
 }
 

@@ -42,7 +42,8 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         .runs
         .iter()
         .map(|run| {
-            let took = run.ended_at.map_or_else(String::new, |end| report::millis((end - run.started_at) as f64));
+            let took =
+                run.ended_at.map_or_else(String::new, |end| report::millis((end - run.started_at) as f64));
             vec![
                 Cell::new(run.id.to_string()).right(),
                 Cell::new(report::age(run.started_at, now)).right(),

@@ -36,7 +36,9 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         ui.say(match (args.all, args.discarded) {
             (_, true) => "no discarded lane",
             (true, false) => "no lane anywhere; `lane run -- CMD` makes one",
-            (false, false) => "no lane for this project; `lane run -- CMD` makes one, `lane ls --all` lists all",
+            (false, false) => {
+                "no lane for this project; `lane run -- CMD` makes one, `lane ls --all` lists all"
+            }
         });
         return Ok(exit_code::DONE);
     }
@@ -66,7 +68,10 @@ fn row(listed: &ListedLane, now: i64, memory: bool, all: bool) -> Vec<Cell> {
     let lane = &listed.lane;
     let run = lane.last_run.as_ref().map_or_else(String::new, |run| {
         let end = run.exit.map_or_else(String::new, |exit| format!(" ({})", report::exit(exit)));
-        format!("{}{end}", run.argv.iter().take(3).map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" "))
+        format!(
+            "{}{end}",
+            run.argv.iter().take(3).map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ")
+        )
     });
     let mut cells = vec![
         Cell::new(&lane.name).role(Role::Lane),

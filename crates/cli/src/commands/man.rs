@@ -60,7 +60,9 @@ fn write_page(path: &std::path::Path, man: Man) -> Result<()> {
 
 /// The reference in Markdown: the long help of every verb.
 fn reference(root: &mut clap::Command) -> String {
-    let mut out = String::from("# The command line of `lane`\n\nMade by `lane man --markdown`; a test keeps it in step.\n");
+    let mut out = String::from(
+        "# The command line of `lane`\n\nMade by `lane man --markdown`; a test keeps it in step.\n",
+    );
     let mut push = |title: &str, command: &mut clap::Command| {
         let help = command.clone().styles(clap::builder::Styles::plain()).term_width(100).render_long_help();
         let help = help.to_string();

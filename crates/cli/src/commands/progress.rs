@@ -25,7 +25,9 @@ impl<'u> Talk<'u> {
 impl Monitor for Talk<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Ready { lane, cost, net, direct, shared } => ready(self.ui, lane, cost, net, direct, shared),
+            Event::Ready { lane, cost, net, direct, shared } => {
+                ready(self.ui, lane, cost, net, direct, shared)
+            }
             Event::Drifted(drift) => say_drift(self.ui, drift),
             Event::Copying { files, bytes } if self.ui.verbose => {
                 self.ui.say(&format!("copying: {files} files, {}", report::bytes(bytes)));

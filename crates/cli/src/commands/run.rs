@@ -216,8 +216,12 @@ pub(crate) fn report(context: &mut Context, answer: &RunAnswer) -> Result<u8> {
     }
     progress::say_drift(ui, &answer.drift);
     if !answer.next.is_empty() {
-        let next: Vec<String> =
-            answer.next.iter().take(3).map(|next| ui.paint_err(Role::Command, &report::command(next))).collect();
+        let next: Vec<String> = answer
+            .next
+            .iter()
+            .take(3)
+            .map(|next| ui.paint_err(Role::Command, &report::command(next)))
+            .collect();
         ui.say(&format!("next: {}", next.join(" · ")));
     }
     Ok(exit_code::of(answer.exit))
@@ -258,11 +262,14 @@ fn show_plan(context: &mut Context, plan: &engine::view::PlanView) -> Result<u8>
     let walls: Vec<Vec<table::Cell>> = plan
         .walls
         .iter()
-        .map(|wall| vec![table::Cell::new(&wall.name), table::Cell::new(&wall.status), table::Cell::new(&wall.detail)])
+        .map(|wall| {
+            vec![table::Cell::new(&wall.name), table::Cell::new(&wall.status), table::Cell::new(&wall.detail)]
+        })
         .collect();
     section(context, "walls", &["WALL", "STATUS", ""], &walls)?;
     if context.ui.verbose {
-        let env: Vec<Vec<table::Cell>> = plan.env.iter().map(|variable| vec![table::Cell::new(variable)]).collect();
+        let env: Vec<Vec<table::Cell>> =
+            plan.env.iter().map(|variable| vec![table::Cell::new(variable)]).collect();
         section(context, "environment", &[], &env)?;
     }
     Ok(exit_code::DONE)

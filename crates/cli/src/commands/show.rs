@@ -70,7 +70,11 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         let ui = &mut context.ui;
         let end = run.exit.map_or_else(|| "running".to_owned(), report::exit);
         let head = ui.paint(Role::Head, "last run");
-        ui.line(&format!("{head}  {} · {end} · {} ago", report::argv(&run.argv), report::age(run.started_at, now)))?;
+        ui.line(&format!(
+            "{head}  {} · {end} · {} ago",
+            report::argv(&run.argv),
+            report::age(run.started_at, now)
+        ))?;
     }
     let next: Vec<String> = answer.next.iter().take(3).map(report::command).collect();
     if !next.is_empty() {
@@ -82,10 +86,15 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
 fn base(answer: &ShowAnswer) -> String {
     let base = &answer.lane.base;
     let at = wire::time(base.sec.saturating_mul(1000).saturating_add(i64::from(base.nsec / 1_000_000)));
-    let head = base.git_head.as_deref().map_or_else(String::new, |head| {
-        format!(", HEAD {}", escape::name(head.get(..12).unwrap_or(head)))
-    });
-    let suspect = if base.other_boot { "; the machine was restarted since, the newest writes may be incomplete" } else { "" };
+    let head = base
+        .git_head
+        .as_deref()
+        .map_or_else(String::new, |head| format!(", HEAD {}", escape::name(head.get(..12).unwrap_or(head))));
+    let suspect = if base.other_boot {
+        "; the machine was restarted since, the newest writes may be incomplete"
+    } else {
+        ""
+    };
     format!("live, {at}{head}{suspect}")
 }
 

@@ -26,16 +26,20 @@ pub(crate) fn place(file: &FileView) -> String {
     let entry = file.change.new.as_ref().or(file.change.old.as_ref());
     let slash = if entry.is_some_and(Entry::is_dir) { "/" } else { "" };
     let inner = format!("{}{slash}", escape::name(file.change.path.as_bytes()));
-    let prefix = if file.root_index == 0 { String::new() } else { format!("{}/", super::report::path(&file.root)) };
+    let prefix =
+        if file.root_index == 0 { String::new() } else { format!("{}/", super::report::path(&file.root)) };
     match &file.change.kind {
-        ChangeKind::Rename { from, .. } => format!("{prefix}{}{slash} → {prefix}{inner}", escape::name(from.as_bytes())),
+        ChangeKind::Rename { from, .. } => {
+            format!("{prefix}{}{slash} → {prefix}{inner}", escape::name(from.as_bytes()))
+        }
         _ => format!("{prefix}{inner}"),
     }
 }
 
 /// The path alone; absolute where it is not the origin's.
 pub(crate) fn bare(file: &FileView) -> String {
-    let prefix = if file.root_index == 0 { String::new() } else { format!("{}/", super::report::path(&file.root)) };
+    let prefix =
+        if file.root_index == 0 { String::new() } else { format!("{}/", super::report::path(&file.root)) };
     format!("{prefix}{}", escape::name(file.change.path.as_bytes()))
 }
 
@@ -70,7 +74,9 @@ fn notes(file: &FileView) -> Vec<String> {
         Some(new) if !matches!(new.kind, Kind::File | Kind::Dir) && old.is_none() => {
             notes.push(wire::type_word(new.kind).to_owned());
         }
-        Some(new) if old.is_none() && new.is_file() && new.mode & 0o111 != 0 => notes.push("executable".to_owned()),
+        Some(new) if old.is_none() && new.is_file() && new.mode & 0o111 != 0 => {
+            notes.push("executable".to_owned())
+        }
         _ => {}
     }
     notes
@@ -82,8 +88,10 @@ pub(crate) fn hunks(ui: &Ui, content: &FileDiff, out: &mut Vec<String>) {
         out.push(ui.paint(Role::Dim, "  binary content differs"));
     }
     for hunk in &content.hunks {
-        let head =
-            format!("@@ -{},{} +{},{} @@ {}", hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len, hunk.id);
+        let head = format!(
+            "@@ -{},{} +{},{} @@ {}",
+            hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len, hunk.id
+        );
         out.push(ui.paint(Role::Dim, &head));
         for line in &hunk.lines {
             let (sign, role) = match line.kind {

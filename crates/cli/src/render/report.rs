@@ -62,7 +62,8 @@ pub(crate) fn counts(counts: &Counts) -> String {
         (counts.mode, "mode"),
         (counts.retyped, "retyped"),
     ];
-    let mut words: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    let mut words: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     if words.is_empty() {
         words.push("no changes".to_owned());
     }
@@ -128,7 +129,12 @@ pub(crate) fn drift(drift: &[DriftView], most: usize) -> Vec<String> {
         "{} changed in the original since the lane began:",
         if drift.len() == 1 { "1 path".to_owned() } else { format!("{} paths", drift.len()) }
     )];
-    lines.extend(drift.iter().take(most).map(|at| format!("  {} ({})", escape::name(at.path.as_bytes()), at.kind.word())));
+    lines.extend(
+        drift
+            .iter()
+            .take(most)
+            .map(|at| format!("  {} ({})", escape::name(at.path.as_bytes()), at.kind.word())),
+    );
     if drift.len() > most {
         lines.push(format!("  … and {} more: `lane diff --drift` lists all", drift.len() - most));
     }
@@ -169,7 +175,10 @@ mod tests {
 
     #[test]
     fn a_command_line_is_quoted_and_escaped() {
-        assert_eq!(argv(&[b"sh".to_vec(), b"-c".to_vec(), b"echo \x1b[2J".to_vec()]), r"sh -c 'echo \x1b[2J'");
+        assert_eq!(
+            argv(&[b"sh".to_vec(), b"-c".to_vec(), b"echo \x1b[2J".to_vec()]),
+            r"sh -c 'echo \x1b[2J'"
+        );
         assert_eq!(argv(&[b"".to_vec()]), "''");
     }
 }

@@ -44,8 +44,9 @@ pub(crate) fn lines(ui: &Ui, head: &[&str], rows: &[Vec<Cell>]) -> Vec<String> {
     let heads: Vec<Cell> = head.iter().map(|word| Cell::new(word).role(Role::Dim)).collect();
     let all = || std::iter::once(&heads).filter(|_| !head.is_empty()).chain(rows);
     let columns = all().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> =
-        (0..columns).map(|at| all().filter_map(|row| row.get(at)).map(|cell| cell.width).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..columns)
+        .map(|at| all().filter_map(|row| row.get(at)).map(|cell| cell.width).max().unwrap_or(0))
+        .collect();
     all().map(|row| line(ui, row, &widths)).collect()
 }
 

@@ -102,7 +102,11 @@ impl Plan {
                     why: mount.why.clone(),
                 })
                 .collect(),
-            hidden: plan.hidden.iter().map(|(at, why)| Hidden { path: path(at).0, why: why.clone() }).collect(),
+            hidden: plan
+                .hidden
+                .iter()
+                .map(|(at, why)| Hidden { path: path(at).0, why: why.clone() })
+                .collect(),
             walls: plan.walls.iter().map(Wall::new).collect(),
             env: plan.env.iter().map(|word| Word::new(word)).collect(),
         }
@@ -206,7 +210,11 @@ impl Exported {
             further: answer.further.iter().map(|at| path(at).0).collect(),
             files: answer.files,
             bytes: answer.bytes,
-            left_out: answer.left_out.iter().map(|(at, why)| Gap::new(&answer.lane.origin, at, why)).collect(),
+            left_out: answer
+                .left_out
+                .iter()
+                .map(|(at, why)| Gap::new(&answer.lane.origin, at, why))
+                .collect(),
         }
     }
 }

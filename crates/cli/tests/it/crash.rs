@@ -32,7 +32,8 @@ fn a_lane_without_a_row_that_holds_work_is_kept_and_named() {
         world.ok(&["ls"]);
         assert_eq!(fs::read(layer.join("x")).unwrap(), b"precious\n");
         let checks = world.json(&["doctor"]);
-        let remnants = checks["checks"].as_array().unwrap().iter().find(|check| check["id"] == "remnants").unwrap();
+        let remnants =
+            checks["checks"].as_array().unwrap().iter().find(|check| check["id"] == "remnants").unwrap();
         assert_eq!(remnants["verdict"], "degraded", "{checks}");
     });
 }
@@ -45,7 +46,8 @@ fn a_discard_that_was_interrupted_is_ended() {
         // Between the rename and the row.
         fs::create_dir_all(world.env.state().join("trash")).unwrap();
         world.env.who().own(&world.env.state().join("trash"));
-        fs::rename(world.env.state().join("lanes").join(&id), world.env.state().join("trash").join(&id)).unwrap();
+        fs::rename(world.env.state().join("lanes").join(&id), world.env.state().join("trash").join(&id))
+            .unwrap();
         assert_eq!(world.json(&["ls"]), serde_json::json!([]));
         world.ok(&["recover", "gone"]);
         assert_eq!(world.json(&["ls"])[0]["name"], "gone");
@@ -61,7 +63,9 @@ fn a_damaged_ledger_is_named_and_not_overwritten() {
     once(|world| {
         world.lane("a");
         fs::remove_file(world.env.state().join("lane.db-wal")).ok();
-        world.env.write(&world.env.state().join("lane.db"), b"this is no database, and it is long enough to tell");
+        world
+            .env
+            .write(&world.env.state().join("lane.db"), b"this is no database, and it is long enough to tell");
         let ran = world.run(&["ls"]).expect_code(1);
         assert!(ran.err().contains("lane.db") && ran.err().contains("damaged"), "{ran}");
         assert!(fs::read(world.env.state().join("lane.db")).unwrap().starts_with(b"this is no database"));

@@ -7,7 +7,15 @@ use crate::world::{each, once, raw};
 
 /// Names that break careless programs.
 const ODD: [&[u8]; 9] = [
-    b"bad\xff", b"new\nline", b"tab\tq", b" lead", b"trail ", b"-rf", "caf\u{e9}".as_bytes(), "cafe\u{301}".as_bytes(), &[b'x'; 255],
+    b"bad\xff",
+    b"new\nline",
+    b"tab\tq",
+    b" lead",
+    b"trail ",
+    b"-rf",
+    "caf\u{e9}".as_bytes(),
+    "cafe\u{301}".as_bytes(),
+    &[b'x'; 255],
 ];
 
 #[test]
@@ -31,7 +39,9 @@ fn every_odd_name_comes_out_distinct_and_can_be_read_back_from_json() {
 
 fn bytes_of(file: &serde_json::Value) -> Vec<u8> {
     match file["path_bytes"].as_str() {
-        Some(hex) => (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect(),
+        Some(hex) => {
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+        }
         None => file["path"].as_str().unwrap().as_bytes().to_vec(),
     }
 }
@@ -92,10 +102,13 @@ fn git_applies_the_patch_to_the_original_and_gets_the_lane() {
         world.write("patch", OsStr::from_bytes(b"odd \"name\"\t\xff"), b"odd\n");
         world.delete("patch", "README.md");
         world.link("patch", "bin", "to-bin");
-        world.env.chmod(&{
-            world.write("patch", "run.sh", &world.content("run.sh").unwrap());
-            world.layer("patch").join("run.sh")
-        }, 0o644);
+        world.env.chmod(
+            &{
+                world.write("patch", "run.sh", &world.content("run.sh").unwrap());
+                world.layer("patch").join("run.sh")
+            },
+            0o644,
+        );
         let patch = world.ok(&["diff", "patch", "--patch"]).stdout;
         let file = world.env.root().join("lane.patch");
         world.env.write(&file, &patch);

@@ -22,7 +22,11 @@ fn changes_are_counted_by_kind() {
         let listed = world.json(&["ls"]);
         let sums = &listed[0]["changes"];
         assert_eq!(sums["total"], 3, "{listed}");
-        assert_eq!((&sums["added"], &sums["modified"], &sums["deleted"]), (&1.into(), &1.into(), &1.into()), "{listed}");
+        assert_eq!(
+            (&sums["added"], &sums["modified"], &sums["deleted"]),
+            (&1.into(), &1.into(), &1.into()),
+            "{listed}"
+        );
         let table = world.ok(&["ls"]).out();
         assert!(table.contains("1 added · 1 modified · 1 deleted"), "{table}");
     });

@@ -41,7 +41,9 @@ fn several_lanes_are_made_at_once_and_a_taken_name_is_refused_with_the_way_out()
 fn the_lane_stands_on_the_git_top_level_from_wherever_it_is_asked_for() {
     once(|world| {
         world.env.ok(world.project.join("src"), &["new", "deep"]);
-        world.env.ok(world.env.root(), &["-C", &world.project.join("src").display().to_string(), "show", "deep"]);
+        world
+            .env
+            .ok(world.env.root(), &["-C", &world.project.join("src").display().to_string(), "show", "deep"]);
         let shown = world.json(&["show", "deep"]);
         assert_eq!(shown["lane"]["origin"].as_str(), world.project.to_str());
     });

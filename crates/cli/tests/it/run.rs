@@ -13,14 +13,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn the_line_before_says_what_you_got_and_the_line_after_what_changed() {
     once(|world| {
         let before = Listing::of(&world.project);
-        let ran = world.run(&["run", "-n", "fix-auth", "--", "sh", "-c", "echo said; echo x >new; rm README.md; exit 3"]);
+        let ran = world.run(&[
+            "run",
+            "-n",
+            "fix-auth",
+            "--",
+            "sh",
+            "-c",
+            "echo said; echo x >new; rm README.md; exit 3",
+        ]);
         let ran = ran.expect_code(3);
         assert_eq!(ran.out(), "said\n");
         let lines: Vec<String> = ran.err().lines().map(str::to_owned).collect();
         assert!(lines[0].starts_with("lane fix-auth · overlay · cloned in "), "{ran}");
         assert!(lines[0].ends_with(" · 0 B allocated · original protected · net host"), "{ran}");
         assert_eq!(lines[1], "lane fix-auth · exit 3 · 1 added · 1 deleted", "{ran}");
-        assert_eq!(lines[2], "next: lane diff fix-auth · lane keep fix-auth · lane discard fix-auth", "{ran}");
+        assert_eq!(
+            lines[2], "next: lane diff fix-auth · lane keep fix-auth · lane discard fix-auth",
+            "{ran}"
+        );
         assert_eq!(lines.len(), 3, "{ran}");
         before.assert_same(&Listing::of(&world.project));
     });
@@ -30,9 +41,20 @@ fn the_line_before_says_what_you_got_and_the_line_after_what_changed() {
 fn what_was_done_in_a_lane_is_diffed_and_kept() {
     each(|world| {
         world.lane("work");
-        world.ok(&["run", "-n", "work", "--", "sh", "-c", "echo new >new; echo more >>src/lib.rs; mv run.sh go.sh"]);
+        world.ok(&[
+            "run",
+            "-n",
+            "work",
+            "--",
+            "sh",
+            "-c",
+            "echo new >new; echo more >>src/lib.rs; mv run.sh go.sh",
+        ]);
         let diff = world.ok(&["diff", "work", "--name-only"]).out();
-        assert!(diff.contains("new\n") && diff.contains("src/lib.rs\n") && diff.contains("go.sh\n"), "{diff}");
+        assert!(
+            diff.contains("new\n") && diff.contains("src/lib.rs\n") && diff.contains("go.sh\n"),
+            "{diff}"
+        );
         world.run(&["keep", "work", "new", "src", "--yes"]).expect_code(0);
         assert_eq!(world.content("new").as_deref(), Some(&b"new\n"[..]));
         world.ok(&["exec", "work", "--", "sh", "-c", "echo again >new"]);
@@ -57,8 +79,10 @@ fn a_passing_lane_leaves_nothing_and_says_one_line() {
 #[test]
 fn with_json_stdout_holds_the_answer_alone() {
     once(|world| {
-        let ran = world.run(&["run", "-n", "j", "--json", "--", "sh", "-c", "echo said; exit 7"]).expect_code(7);
-        let answer: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {ran}"));
+        let ran =
+            world.run(&["run", "-n", "j", "--json", "--", "sh", "-c", "echo said; exit 7"]).expect_code(7);
+        let answer: serde_json::Value =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {ran}"));
         assert_eq!((&answer["exit"]["code"], &answer["exit_code"]), (&7.into(), &7.into()));
         assert!(ran.err().contains("said\n"), "{ran}");
     });
@@ -68,7 +92,10 @@ fn with_json_stdout_holds_the_answer_alone() {
 fn a_plan_is_shown_and_nothing_is_made() {
     once(|world| {
         let before = Listing::of(&world.project);
-        for args in [&["run", "--show-plan", "--", "touch", "x"] as &[&str], &["run", "--show-binds", "--", "touch", "x"]] {
+        for args in [
+            &["run", "--show-plan", "--", "touch", "x"] as &[&str],
+            &["run", "--show-binds", "--", "touch", "x"],
+        ] {
             let out = world.ok(args).out();
             assert!(out.contains("strategy  overlay") && out.contains("command   touch x"), "{out}");
         }

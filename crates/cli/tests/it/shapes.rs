@@ -16,13 +16,22 @@ fn shapes() -> BTreeMap<String, Value> {
         let (name, rest) = section.split_once('`').expect("a heading");
         let block = rest.split("```json\n").nth(1).unwrap_or_else(|| panic!("no block below {name}"));
         let block = block.split("```").next().expect("closed");
-        shapes.insert(name.to_owned(), serde_json::from_str(block).unwrap_or_else(|error| panic!("{name}: {error}")));
+        shapes.insert(
+            name.to_owned(),
+            serde_json::from_str(block).unwrap_or_else(|error| panic!("{name}: {error}")),
+        );
     }
     shapes
 }
 
 /// Compares a value with a shape; the place of every difference.
-fn check(shapes: &BTreeMap<String, Value>, shape: &Value, value: &Value, place: &str, wrong: &mut Vec<String>) {
+fn check(
+    shapes: &BTreeMap<String, Value>,
+    shape: &Value,
+    value: &Value,
+    place: &str,
+    wrong: &mut Vec<String>,
+) {
     match shape {
         Value::String(word) => {
             let (kind, nullable) = word.strip_suffix('?').map_or((word.as_str(), false), |kind| (kind, true));
@@ -50,7 +59,8 @@ fn check(shapes: &BTreeMap<String, Value>, shape: &Value, value: &Value, place: 
                 return wrong.push(format!("{place}: {value} is no object"));
             };
             for (name, shape) in fields {
-                let (name, optional) = name.strip_suffix('?').map_or((name.as_str(), false), |name| (name, true));
+                let (name, optional) =
+                    name.strip_suffix('?').map_or((name.as_str(), false), |name| (name, true));
                 match values.get(name) {
                     Some(value) => check(shapes, shape, value, &format!("{place}.{name}"), wrong),
                     None if optional => {}
@@ -102,7 +112,21 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("keep", &serde_json::from_slice(&planned.stdout).expect("a document"));
         is("export", &world.json(&["export"]));
         is("doctor", &world.json(&["doctor"]));
-        is("bench", &world.json(&["bench", "start", "--row", "version", "--row", "disk", "--rounds", "2", "--corpora", "/nonexistent"]));
+        is(
+            "bench",
+            &world.json(&[
+                "bench",
+                "start",
+                "--row",
+                "version",
+                "--row",
+                "disk",
+                "--rounds",
+                "2",
+                "--corpora",
+                "/nonexistent",
+            ]),
+        );
         is("discard", &world.json(&["discard"]));
         is("ls", &world.json(&["ls", "--discarded"]));
         is("lane", &world.json(&["recover"]));

@@ -39,7 +39,9 @@ fn everything_known_about_a_lane_is_shown() {
     once(|world| {
         world.lane("full");
         let out = world.ok(&["show", "full"]).out();
-        for fact in ["lane full · new", "strategy", "overlay (", "base", "HEAD ", "changes", "no changes", "layers"] {
+        for fact in
+            ["lane full · new", "strategy", "overlay (", "base", "HEAD ", "changes", "no changes", "layers"]
+        {
             assert!(out.contains(fact), "{fact} in {out}");
         }
     });

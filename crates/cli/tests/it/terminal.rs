@@ -64,7 +64,10 @@ fn nothing_from_a_lane_drives_the_terminal() {
             let left = foreign(&raw);
             let text = String::from_utf8(left).unwrap_or_else(|error| panic!("{args:?}: {error}"));
             for c in text.chars() {
-                let fine = c == '\n' || c == '\r' || c == '\t' || !(c.is_control() || ('\u{200b}'..='\u{202e}').contains(&c));
+                let fine = c == '\n'
+                    || c == '\r'
+                    || c == '\t'
+                    || !(c.is_control() || ('\u{200b}'..='\u{202e}').contains(&c));
                 assert!(fine, "{c:?} reached the terminal with {args:?}: {text:?}");
             }
             assert!(!text.replace("\r\n", "").contains('\r'), "{args:?}: {text:?}");

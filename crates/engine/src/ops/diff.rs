@@ -69,7 +69,10 @@ pub struct DiffAnswer {
 
 impl std::fmt::Debug for DiffAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DiffAnswer").field("lane", &self.lane.name).field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("DiffAnswer")
+            .field("lane", &self.lane.name)
+            .field("files", &self.files)
+            .finish_non_exhaustive()
     }
 }
 
@@ -81,7 +84,10 @@ impl DiffAnswer {
         let pair = Pair {
             old: change.old.clone().map(|old| (change.old_path().clone(), old)),
             new: change.new.clone().map(|new| (change.path.clone(), new)),
-            content_differs: !matches!(change.kind, ChangeKind::Mode | ChangeKind::Rename { modified: false, .. }),
+            content_differs: !matches!(
+                change.kind,
+                ChangeKind::Mode | ChangeKind::Rename { modified: false, .. }
+            ),
         };
         Ok(review::stat::pair_diff(&pair, &*trees.base, &*trees.lane)?)
     }
@@ -99,7 +105,9 @@ impl DiffAnswer {
                 writeln!(out, "Root: {}", root.escape_default())
                     .map_err(|error| review::Error::Output(error.to_string()))?;
             }
-            cannot.extend(review::patch::write_patch(&trees.set, &*trees.base, &*trees.lane, out)?.cannot_carry);
+            cannot.extend(
+                review::patch::write_patch(&trees.set, &*trees.base, &*trees.lane, out)?.cannot_carry,
+            );
         }
         Ok(cannot)
     }
@@ -159,7 +167,9 @@ fn root(lane: &OpenLane, delta: RootDelta, drift: &[DriftView], answer: &mut Dif
     let guard = review::guard::Guard::new(&*base)?;
     for change in &delta.set.changes {
         let guarded = guard.check(change, &*inside, &*base)?.map(|reason| reason.text);
-        let meets = |at: &&DriftView| at.root == delta.root && (at.path == change.path || at.path == *change.old_path());
+        let meets = |at: &&DriftView| {
+            at.root == delta.root && (at.path == change.path || at.path == *change.old_path())
+        };
         answer.files.push(FileView {
             root: delta.root.clone(),
             root_index: delta.index,
@@ -168,7 +178,9 @@ fn root(lane: &OpenLane, delta: RootDelta, drift: &[DriftView], answer: &mut Dif
             drifted: drift.iter().find(meets).map(|at| at.kind),
         });
     }
-    answer.gaps.extend(delta.set.gaps.iter().map(|(path, why)| (delta.root.clone(), path.clone(), why.clone())));
+    answer
+        .gaps
+        .extend(delta.set.gaps.iter().map(|(path, why)| (delta.root.clone(), path.clone(), why.clone())));
     answer.trees.push(Trees { base, lane: inside, set: delta.set });
     Ok(())
 }

@@ -45,7 +45,10 @@ pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswe
     if row.state == ledger::LaneState::Live {
         let pid = engine.ledger()?.last_run(&row.id)?.and_then(|run| run.start.pid);
         if !request.stop {
-            return Err(EngineError::Live { name: row.name, pid: pid.and_then(|pid| i32::try_from(pid).ok()) });
+            return Err(EngineError::Live {
+                name: row.name,
+                pid: pid.and_then(|pid| i32::try_from(pid).ok()),
+            });
         }
         stop::stop(engine, &StopRequest { dir: request.dir.clone(), lane: Some(row.id.clone()) })?;
     }

@@ -87,7 +87,11 @@ pub fn doctor(engine: &Engine, request: &DoctorRequest) -> Result<Vec<Check>> {
     let project = engine.project(&request.dir)?;
     let mut checks = vec![kernel_version(), state(engine), ledger(engine)];
     checks.push(tried(CheckId::UserNamespace, probe::user_namespace()?, "made"));
-    checks.push(tried(CheckId::Namespaces, probe::namespaces()?, "mount, pid, ipc, uts, cgroup, network made"));
+    checks.push(tried(
+        CheckId::Namespaces,
+        probe::namespaces()?,
+        "mount, pid, ipc, uts, cgroup, network made",
+    ));
     checks.push(tried(CheckId::Seccomp, probe::seccomp(false)?, "a filter was installed"));
     checks.push(tried(CheckId::SeccompNotify, probe::seccomp(true)?, "a listener was installed"));
     checks.push(landlock());
@@ -111,7 +115,9 @@ fn check(id: CheckId, verdict: Verdict, found: impl Into<String>) -> Check {
 fn tried(id: CheckId, answer: std::result::Result<(), String>, works: &str) -> Check {
     match answer {
         Ok(()) => check(id, Verdict::Ok, works),
-        Err(why) => check(id, if id == CheckId::SeccompNotify { Verdict::Degraded } else { Verdict::Missing }, why),
+        Err(why) => {
+            check(id, if id == CheckId::SeccompNotify { Verdict::Degraded } else { Verdict::Missing }, why)
+        }
     }
 }
 
@@ -184,13 +190,17 @@ fn of_project(engine: &Engine, top: &Path) -> Result<Vec<Check>> {
     let works = format!("mounted {who}, over {} with layers in {}", facts.fs_type, layers.display());
     let mut checks = vec![match &answer {
         Ok(()) => check(CheckId::Overlay, Verdict::Ok, works),
-        Err(why) => check(CheckId::Overlay, Verdict::Degraded, format!("{why} ({who}, over {})", facts.fs_type)),
+        Err(why) => {
+            check(CheckId::Overlay, Verdict::Degraded, format!("{why} ({who}, over {})", facts.fs_type))
+        }
     }];
     let clones = placed.reflinks.unwrap_or_else(|| {
         kernel::open::root_dir(layers).is_ok_and(|dir| workspace::layer_place::clones_files(dir.as_fd()))
     });
     checks.push(match clones {
-        true => check(CheckId::Reflink, Verdict::Ok, format!("{} shares blocks between copies", facts.fs_type)),
+        true => {
+            check(CheckId::Reflink, Verdict::Ok, format!("{} shares blocks between copies", facts.fs_type))
+        }
         false => check(CheckId::Reflink, Verdict::Degraded, format!("{} copies in full", facts.fs_type)),
     });
     checks.push(project_facts(&facts));
@@ -222,7 +232,8 @@ fn project_facts(facts: &OriginFacts) -> Check {
         found.push(format!("mounted below it: {}", points.join(", ")));
     }
     if facts.foreign.found() {
-        let examples: Vec<String> = facts.foreign.examples.iter().map(|at| at.display().to_string()).collect();
+        let examples: Vec<String> =
+            facts.foreign.examples.iter().map(|at| at.display().to_string()).collect();
         found.push(format!("of other owners: {}", examples.join(", ")));
     }
     if facts.on_overlay {

@@ -65,8 +65,14 @@ pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> 
     for (_, target) in &targets {
         check(engine, &lane, target)?;
     }
-    let mut answer =
-        ExportAnswer { lane: view, target: PathBuf::new(), further: Vec::new(), files: 0, bytes: 0, left_out: Vec::new() };
+    let mut answer = ExportAnswer {
+        lane: view,
+        target: PathBuf::new(),
+        further: Vec::new(),
+        files: 0,
+        bytes: 0,
+        left_out: Vec::new(),
+    };
     for (index, target) in targets {
         let inside = lane.roots[index].workspace.lane_tree()?;
         let report = review::export::export(&*inside, &target, ExportOptions { git: request.git })?;

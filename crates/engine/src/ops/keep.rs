@@ -271,8 +271,14 @@ impl PreparedKeep {
         let journal = keeping::journal_dir(engine, path)?;
         let staging = keeping::staging(engine, path)?;
         let places = Places { staging: staging.as_deref(), journal: &journal };
-        let report =
-            apply::execute(&planned.plan, origin.fd(), &*planned.inside, &places, &Options::default(), &NoFaults);
+        let report = apply::execute(
+            &planned.plan,
+            origin.fd(),
+            &*planned.inside,
+            &places,
+            &Options::default(),
+            &NoFaults,
+        );
         let report = match report {
             Ok(report) => report,
             Err(error) => {
@@ -296,7 +302,8 @@ impl PreparedKeep {
             return Ok(manifest);
         }
         let since = workspace::base::read_stamp(&self.lane.home)?.time;
-        let options = manifest::RecordOptions { since: Some(since), skip: &root.skipped, ..Default::default() };
+        let options =
+            manifest::RecordOptions { since: Some(since), skip: &root.skipped, ..Default::default() };
         let name = manifest::file_name(root.index);
         manifest::record(origin.fd(), &options, home, &name, &AtomicBool::new(false))?;
         let missing = || EngineError::Damaged {

@@ -47,7 +47,13 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
     if request.discarded {
         let rows = find::discarded(engine, project.as_deref())?;
         let bare = |row: &ledger::Lane| -> Result<ListedLane> {
-            Ok(ListedLane { lane: describe::lane(engine, row)?, counts: None, exclusive: None, memory: None, problem: None })
+            Ok(ListedLane {
+                lane: describe::lane(engine, row)?,
+                counts: None,
+                exclusive: None,
+                memory: None,
+                problem: None,
+            })
         };
         return rows.iter().map(bare).collect();
     }
@@ -79,9 +85,13 @@ fn look(engine: &Engine, row: ledger::Lane) -> Result<ListedLane> {
         Ok((counts, exclusive)) => {
             ListedLane { lane: view, counts: Some(counts), exclusive: Some(exclusive), memory, problem: None }
         }
-        Err(error) => {
-            ListedLane { lane: view, counts: None, exclusive: None, memory, problem: Some(error.with_causes()) }
-        }
+        Err(error) => ListedLane {
+            lane: view,
+            counts: None,
+            exclusive: None,
+            memory,
+            problem: Some(error.with_causes()),
+        },
     })
 }
 

@@ -103,13 +103,15 @@ fn plan_root(
         },
         _ => probe::abilities(engine, &facts, near, reflink)?,
     };
-    let choice = workspace::choose(&facts, &can, wish.map(lane::strategy)).map_err(|refusal| EngineError::Refused {
-        path: top.to_owned(),
-        reasons: refusal
-            .reasons
-            .iter()
-            .map(|reason| (lane::strategy_view(refusal.strategy), reason.to_string()))
-            .collect(),
+    let choice = workspace::choose(&facts, &can, wish.map(lane::strategy)).map_err(|refusal| {
+        EngineError::Refused {
+            path: top.to_owned(),
+            reasons: refusal
+                .reasons
+                .iter()
+                .map(|reason| (lane::strategy_view(refusal.strategy), reason.to_string()))
+                .collect(),
+        }
     })?;
     Ok(RootPlan { facts, placed, choice })
 }
@@ -162,7 +164,10 @@ pub fn make(
         let mut roots = Vec::with_capacity(plans.len());
         let mut cost = Cost::default();
         for (index, plan) in plans.iter().enumerate() {
-            let view = RootView { path: plan.facts.path.clone(), strategy: lane::strategy_view(plan.choice.strategy) };
+            let view = RootView {
+                path: plan.facts.path.clone(),
+                strategy: lane::strategy_view(plan.choice.strategy),
+            };
             let root = Root {
                 index,
                 origin: plan.facts.path.clone(),
@@ -177,7 +182,8 @@ pub fn make(
             cost.allocated += spent.allocated;
             cost.files += spent.files;
             for (path, why) in &spent.left_out {
-                monitor.event(Event::Warning(&format!("not in the lane: {}: {why}", path.as_path().display())));
+                monitor
+                    .event(Event::Warning(&format!("not in the lane: {}: {why}", path.as_path().display())));
             }
             roots.push(root);
         }
@@ -218,7 +224,8 @@ pub fn make(
 }
 
 fn record(engine: &Engine, row: &Lane) -> Result<()> {
-    let operation = done("new", &row.id, json!({ "name": row.name, "strategy": row.strategy, "undo": Value::Null }));
+    let operation =
+        done("new", &row.id, json!({ "name": row.name, "strategy": row.strategy, "undo": Value::Null }));
     engine.ledger()?.act(|act| -> Result<()> {
         act.insert_lane(row)?;
         act.insert_op(&operation)?;
