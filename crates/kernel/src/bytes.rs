@@ -53,7 +53,13 @@ impl Mover {
     /// shorter, all that it has is moved. `sparse` says that `from` may have holes (a seek for each is spent).
     ///
     /// Returns how it was done and how many bytes `to` holds.
-    pub fn move_content(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, len: u64, sparse: bool) -> Result<(How, u64)> {
+    pub fn move_content(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        len: u64,
+        sparse: bool,
+    ) -> Result<(How, u64)> {
         if len == 0 {
             return Ok((How::ReadWrite, 0));
         }
@@ -61,7 +67,9 @@ impl Mover {
             match retry(|| rustix::fs::ioctl_ficlone(to, from)) {
                 // The clone is of the whole file, which may have grown since the caller looked.
                 Ok(()) => return Ok((How::Reflink, crate::meta::stat_fd(to)?.size)),
-                Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS | Errno::PERM) => self.reflink = false,
+                Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS | Errno::PERM) => {
+                    self.reflink = false
+                }
                 // This one file cannot be cloned (an inline or swap file, other flags): copy it.
                 Err(Errno::INVAL | Errno::TXTBSY | Errno::ACCESS) => {}
                 Err(errno) => return Err(errno).asked("ioctl_ficlone", b""),
@@ -110,17 +118,32 @@ impl Mover {
         Ok((how, len))
     }
 
-    fn move_range(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, start: u64, len: u64) -> Result<(How, u64)> {
+    fn move_range(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        start: u64,
+        len: u64,
+    ) -> Result<(How, u64)> {
         let mut done = 0;
         if self.copy_range && len > SMALL {
             while done < len {
                 let (mut read_at, mut write_at) = (start + done, start + done);
                 let ask = usize::try_from(len - done).unwrap_or(usize::MAX).min(1 << 30);
-                match retry(|| rustix::fs::copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), ask)) {
+                match retry(|| {
+                    rustix::fs::copy_file_range(from, Some(&mut read_at), to, Some(&mut write_at), ask)
+                }) {
                     // Some filesystems (proc, some network ones) answer 0 though there is data: read to be sure.
                     Ok(0) => break,
                     Ok(moved) => done += moved as u64,
-                    Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM | Errno::BADF) => {
+                    Err(
+                        Errno::XDEV
+                        | Errno::NOSYS
+                        | Errno::OPNOTSUPP
+                        | Errno::INVAL
+                        | Errno::PERM
+                        | Errno::BADF,
+                    ) => {
                         self.copy_range = false;
                         break;
                     }
@@ -136,7 +159,13 @@ impl Mover {
         Ok((how, done + rest))
     }
 
-    fn read_and_write(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, start: u64, len: u64) -> Result<u64> {
+    fn read_and_write(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        start: u64,
+        len: u64,
+    ) -> Result<u64> {
         let want = usize::try_from(len).unwrap_or(BUFFER).min(BUFFER);
         if self.buffer.len() < want {
             self.buffer.resize(want, 0);
@@ -144,7 +173,8 @@ impl Mover {
         let mut done = 0;
         while done < len {
             let ask = usize::try_from(len - done).unwrap_or(BUFFER).min(BUFFER);
-            let got = retry(|| rustix::io::pread(from, &mut self.buffer[..ask], start + done)).asked("pread", b"")?;
+            let got = retry(|| rustix::io::pread(from, &mut self.buffer[..ask], start + done))
+                .asked("pread", b"")?;
             if got == 0 {
                 break;
             }
@@ -168,7 +198,8 @@ pub fn write_all_at(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<()> {
     let fd = fd.as_fd();
     let mut done = 0;
     while done < bytes.len() {
-        let put = retry(|| rustix::io::pwrite(fd, &bytes[done..], offset + done as u64)).asked("pwrite", b"")?;
+        let put =
+            retry(|| rustix::io::pwrite(fd, &bytes[done..], offset + done as u64)).asked("pwrite", b"")?;
         if put == 0 {
             return Err(Error::new("pwrite", b"", Errno::IO));
         }
@@ -180,7 +211,8 @@ pub fn write_all_at(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<()> {
 /// Reads the whole of a file, from its start.
 pub fn read_all(fd: impl AsFd) -> Result<Vec<u8>> {
     let fd = fd.as_fd();
-    let size = usize::try_from(crate::meta::stat_fd(fd)?.size).map_err(|_| Error::new("pread", b"", Errno::FBIG))?;
+    let size =
+        usize::try_from(crate::meta::stat_fd(fd)?.size).map_err(|_| Error::new("pread", b"", Errno::FBIG))?;
     // One byte more than it should be, so that the read that finds the end needs no second call.
     let mut bytes = vec![0; size + 1];
     let mut len = 0;
@@ -248,7 +280,10 @@ mod tests {
         std::fs::write(dir.path().join("a"), content).expect("write");
         let from = File::open(dir.path().join("a")).expect("open");
         let to = File::create_new(dir.path().join("b")).expect("create");
-        let to = { drop(to); File::options().read(true).write(true).open(dir.path().join("b")).expect("open") };
+        let to = {
+            drop(to);
+            File::options().read(true).write(true).open(dir.path().join("b")).expect("open")
+        };
         (dir, from, to)
     }
 

@@ -66,14 +66,16 @@ mod tests {
     fn strange_names_come_back_as_bytes_and_sorted() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let long = vec![b'x'; 255];
-        let mut names: Vec<&[u8]> = vec![b"bad\xff", b"new\nline", b" lead", b"-rf", b"caf\xc3\xa9", b"cafe\xcc\x81", &long];
+        let mut names: Vec<&[u8]> =
+            vec![b"bad\xff", b"new\nline", b" lead", b"-rf", b"caf\xc3\xa9", b"cafe\xcc\x81", &long];
         for name in &names {
             std::fs::write(dir.path().join(OsStr::from_bytes(name)), b"").expect("write");
         }
         names.sort_unstable();
         let fd = crate::open::root_dir(dir.path()).expect("open");
         for _ in 0..2 {
-            let found: Vec<Vec<u8>> = entries(&fd).expect("list").into_iter().map(|entry| entry.name).collect();
+            let found: Vec<Vec<u8>> =
+                entries(&fd).expect("list").into_iter().map(|entry| entry.name).collect();
             assert_eq!(found, names);
         }
     }

@@ -30,7 +30,8 @@ pub fn open_by_handle(mount: impl AsFd, kind: i32, handle: &[u8], flags: OFlags)
         // SAFETY: `words` lives through the call, is aligned for `struct file_handle` (two 4-byte integers and
         // bytes), and is at least as long as its first field says; the kernel only reads it. `mount` is an
         // open descriptor for the whole call.
-        let fd = unsafe { libc::open_by_handle_at(mount.as_fd().as_raw_fd(), words.as_mut_ptr().cast(), flags) };
+        let fd =
+            unsafe { libc::open_by_handle_at(mount.as_fd().as_raw_fd(), words.as_mut_ptr().cast(), flags) };
         if fd >= 0 {
             // SAFETY: the call succeeded, so `fd` is open, new, and owned by nobody else.
             return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
@@ -49,7 +50,10 @@ mod tests {
     #[test]
     fn a_handle_of_the_wrong_size_or_type_is_refused() {
         let dir = crate::open::root_dir(std::path::Path::new("/")).expect("open");
-        assert_eq!(open_by_handle(&dir, 1, &[0; 200], OFlags::PATH).expect_err("too long").errno, Errno::INVAL);
+        assert_eq!(
+            open_by_handle(&dir, 1, &[0; 200], OFlags::PATH).expect_err("too long").errno,
+            Errno::INVAL
+        );
         assert!(open_by_handle(&dir, 1, &[0xff; 8], OFlags::PATH).is_err());
     }
 }

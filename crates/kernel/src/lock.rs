@@ -32,7 +32,8 @@ pub fn try_exclusive(dir: impl AsFd, name: &[u8]) -> Result<Option<Lock>> {
     let dir = dir.as_fd();
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     loop {
-        let fd = retry(|| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)).asked("openat", name)?;
+        let fd =
+            retry(|| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)).asked("openat", name)?;
         match retry(|| rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),

@@ -5,7 +5,9 @@
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, Statx, StatxAttributes, StatxFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, Statx, StatxAttributes, StatxFlags, Timespec, Timestamps, Uid,
+};
 use rustix::io::Errno;
 
 use crate::error::{Asked, Error, Result};
@@ -124,7 +126,8 @@ fn timestamps(mtime: (i64, u32)) -> Timestamps {
 /// Sets access and modification time of `name` in `dir` (a link: of the link) to `mtime`.
 pub fn set_times_at(dir: impl AsFd, name: &[u8], mtime: (i64, u32)) -> Result<()> {
     let dir = dir.as_fd();
-    retry(|| rustix::fs::utimensat(dir, name, &timestamps(mtime), AtFlags::SYMLINK_NOFOLLOW)).asked("utimensat", name)
+    retry(|| rustix::fs::utimensat(dir, name, &timestamps(mtime), AtFlags::SYMLINK_NOFOLLOW))
+        .asked("utimensat", name)
 }
 
 /// Sets access and modification time of an open file or directory to `mtime`.
@@ -143,7 +146,8 @@ pub fn set_mode_fd(fd: impl AsFd, mode: u32) -> Result<()> {
 pub fn set_mode_path_fd(fd: impl AsFd, mode: u32) -> Result<()> {
     let path = proc_path(fd.as_fd());
     let mode = Mode::from_raw_mode(mode & 0o7777);
-    retry(|| rustix::fs::chmodat(rustix::fs::CWD, path.as_slice(), mode, AtFlags::empty())).asked("chmod", &path)
+    retry(|| rustix::fs::chmodat(rustix::fs::CWD, path.as_slice(), mode, AtFlags::empty()))
+        .asked("chmod", &path)
 }
 
 /// Sets the permission bits of `name` in `dir`. A symbolic link has none: `EOPNOTSUPP`.

@@ -30,13 +30,15 @@ pub fn link_at(old_dir: impl AsFd, old: &[u8], dir: impl AsFd, name: &[u8]) -> R
 /// Makes a FIFO; `mode` is subject to the umask.
 pub fn mkfifo_at(dir: impl AsFd, name: &[u8], mode: u32) -> Result<()> {
     let dir = dir.as_fd();
-    retry(|| rustix::fs::mknodat(dir, name, FileType::Fifo, Mode::from_raw_mode(mode), 0)).asked("mknodat", name)
+    retry(|| rustix::fs::mknodat(dir, name, FileType::Fifo, Mode::from_raw_mode(mode), 0))
+        .asked("mknodat", name)
 }
 
 /// Makes a whiteout (character device 0:0), which needs no privilege since Linux 5.8.
 pub fn whiteout_at(dir: impl AsFd, name: &[u8]) -> Result<()> {
     let dir = dir.as_fd();
-    retry(|| rustix::fs::mknodat(dir, name, FileType::CharacterDevice, Mode::empty(), 0)).asked("mknodat", name)
+    retry(|| rustix::fs::mknodat(dir, name, FileType::CharacterDevice, Mode::empty(), 0))
+        .asked("mknodat", name)
 }
 
 /// True where `name` in `dir` is a whiteout.
@@ -69,7 +71,10 @@ mod tests {
         symlink_at(b"../\xff", &fd, b"l").expect("symlink");
         mkfifo_at(&fd, b"p", 0o600).expect("mkfifo");
         link_at(&fd, b"l", &fd, b"l2").expect("link");
-        assert_eq!(stat_at(&fd, b"l").expect("stat").identity(), stat_at(&fd, b"l2").expect("stat").identity());
+        assert_eq!(
+            stat_at(&fd, b"l").expect("stat").identity(),
+            stat_at(&fd, b"l2").expect("stat").identity()
+        );
         for name in [b"d", b"l", b"p"] {
             assert!(mkdir_at(&fd, name, 0o700).is_err());
             assert!(symlink_at(b"x", &fd, name).is_err());

@@ -157,7 +157,8 @@ fn piece_beneath(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) ->
 
 /// One component after the other, each without following a link.
 fn checked_walk(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
-    let names: Vec<&[u8]> = path.split(|b| *b == b'/').filter(|name| !name.is_empty() && *name != b".").collect();
+    let names: Vec<&[u8]> =
+        path.split(|b| *b == b'/').filter(|name| !name.is_empty() && *name != b".").collect();
     let Some((last, parents)) = names.split_last() else {
         return retry(|| rustix::fs::openat(dir, b"." as &[u8], flags, mode));
     };
@@ -256,7 +257,9 @@ mod tests {
         let (parent, last) = parent_beneath(&dir, &path).expect("parent");
         assert_eq!(last, name);
         let one = rustix::fs::fstat(&far).expect("fstat").st_ino;
-        let two = rustix::fs::statat(&parent, last.as_slice(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW).expect("stat").st_ino;
+        let two = rustix::fs::statat(&parent, last.as_slice(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+            .expect("stat")
+            .st_ino;
         assert_eq!(one, two);
     }
 }

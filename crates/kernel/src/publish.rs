@@ -152,7 +152,10 @@ mod tests {
         write_file(&fd, b"f", b"one", 0o666).expect("write");
         write_file(&fd, b"f", b"two", 0o666).expect("write");
         assert_eq!(std::fs::read(keep.path().join("f")).expect("read"), b"two");
-        assert_eq!(std::fs::metadata(keep.path().join("f")).expect("stat").permissions().mode() & 0o7777, 0o666);
+        assert_eq!(
+            std::fs::metadata(keep.path().join("f")).expect("stat").permissions().mode() & 0o7777,
+            0o666
+        );
         assert_eq!(entries(&fd).expect("list").len(), 1);
     }
 

@@ -71,7 +71,8 @@ pub fn get_at(dir: impl AsFd, file: &[u8], name: &[u8]) -> Result<Option<Vec<u8>
         return get(dir, name);
     }
     let path = path_of(dir.as_fd(), file);
-    absent_is_none(grow(|buffer| rustix::fs::lgetxattr(path.as_slice(), name, buffer))).asked("lgetxattr", file)
+    absent_is_none(grow(|buffer| rustix::fs::lgetxattr(path.as_slice(), name, buffer)))
+        .asked("lgetxattr", file)
 }
 
 /// Sets attribute `name` of `file` in `dir`.
@@ -115,7 +116,8 @@ fn grow(mut ask: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::
 fn split(names: rustix::io::Result<Vec<u8>>) -> rustix::io::Result<Vec<Vec<u8>>> {
     match names {
         Ok(bytes) => {
-            let mut names: Vec<Vec<u8>> = bytes.split(|b| *b == 0).filter(|n| !n.is_empty()).map(<[u8]>::to_vec).collect();
+            let mut names: Vec<Vec<u8>> =
+                bytes.split(|b| *b == 0).filter(|n| !n.is_empty()).map(<[u8]>::to_vec).collect();
             names.sort_unstable();
             Ok(names)
         }
@@ -149,7 +151,10 @@ mod tests {
         set(&path, b"user.two", b"").expect("set");
         set_at(&fd, b"f", b"user.three", &big).expect("set");
         for names in [list(&file), list(&path), list_at(&fd, b"f")] {
-            assert_eq!(names.expect("list"), [b"user.one".to_vec(), b"user.three".to_vec(), b"user.two".to_vec()]);
+            assert_eq!(
+                names.expect("list"),
+                [b"user.one".to_vec(), b"user.three".to_vec(), b"user.two".to_vec()]
+            );
         }
         assert_eq!(get(&file, b"user.three").expect("get"), Some(big.clone()));
         assert_eq!(get(&path, b"user.two").expect("get"), Some(Vec::new()));

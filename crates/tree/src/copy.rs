@@ -280,7 +280,11 @@ impl Copier<'_> {
                 Ok(true)
             }
             // A target that cannot link further, or not here, gets a copy of its own.
-            Err(error) if matches!(error.errno, Errno::MLINK | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => Ok(false),
+            Err(error)
+                if matches!(error.errno, Errno::MLINK | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) =>
+            {
+                Ok(false)
+            }
             Err(error) => Err(Failed::Target(error)),
         }
     }
@@ -324,9 +328,12 @@ impl Copier<'_> {
     }
 
     fn tell(&mut self, last: bool) {
-        let now =
-            Progress { entries: self.copied.files + self.copied.dirs + self.copied.others, bytes: self.copied.bytes };
-        let due = now.entries >= self.told.entries + TELL_ENTRIES || now.bytes >= self.told.bytes + TELL_BYTES;
+        let now = Progress {
+            entries: self.copied.files + self.copied.dirs + self.copied.others,
+            bytes: self.copied.bytes,
+        };
+        let due =
+            now.entries >= self.told.entries + TELL_ENTRIES || now.bytes >= self.told.bytes + TELL_BYTES;
         if due || last {
             self.told = now;
             (self.progress)(now);
@@ -353,7 +360,9 @@ fn copy_xattrs(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<()> {
         }
         let Ok(Some(value)) = xattr::get(old, &name) else { continue };
         match xattr::set(new, &name, &value) {
-            Err(error) if matches!(error.errno, Errno::NOSPC | Errno::DQUOT | Errno::IO) => return Err(error),
+            Err(error) if matches!(error.errno, Errno::NOSPC | Errno::DQUOT | Errno::IO) => {
+                return Err(error);
+            }
             _ => {}
         }
     }

@@ -41,7 +41,8 @@ impl From<Format> for DeltaOptions {
 pub fn overlay_delta(upper: BorrowedFd<'_>, lower: &dyn Source, options: DeltaOptions) -> Result<ChangeSet> {
     let again = || open::dir_beneath(upper, b"").map(DirTree::from_fd);
     let upper = again()?;
-    let merged = Merged::new(again()?, Box::new(lower), options.format, Stands::Top).with_index(options.index.clone());
+    let merged =
+        Merged::new(again()?, Box::new(lower), options.format, Stands::Top).with_index(options.index.clone());
     let mut delta = Delta {
         upper: &upper,
         merged: &merged,
@@ -133,11 +134,19 @@ impl Delta<'_> {
                 if let Err(error) = self.subdirectory(at, fd.as_fd(), &path, new, old, open) {
                     self.found.gap(&path, error);
                 }
+            } else if self.is_metadata_only(fd.as_fd(), &name.name, &new)? {
+                self.found.gap(&path, "only the metadata was copied up (metacopy), its content is not known");
             } else {
                 self.other(&path, new, old);
             }
         }
         Ok(())
+    }
+
+    /// True for a file that a mount with `metacopy=on` made. Nothing but its mark tells it from a sparse file.
+    fn is_metadata_only(&self, dir: BorrowedFd<'_>, name: &[u8], new: &Entry) -> Result<bool> {
+        let may_be = self.format == Format::Root && new.is_file() && new.size > 0;
+        Ok(may_be && layer::is_metadata_only(dir, name, self.format)?)
     }
 
     /// A file, link or FIFO of the upper.

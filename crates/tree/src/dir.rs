@@ -189,7 +189,8 @@ mod tests {
         for name in ["user.a", "user.overlay.opaque", "user.overlay.overlay.opaque", "user.zebra"] {
             xattr::set_at(&tree, b"f", name.as_bytes(), b"y").expect("set");
         }
-        let names: Vec<Vec<u8>> = tree.xattrs(&path("f")).expect("xattrs").into_iter().map(|(name, _)| name).collect();
+        let names: Vec<Vec<u8>> =
+            tree.xattrs(&path("f")).expect("xattrs").into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, [b"user.a".to_vec(), b"user.overlay.opaque".to_vec(), b"user.zebra".to_vec()]);
     }
 }

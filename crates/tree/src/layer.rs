@@ -92,6 +92,11 @@ pub fn is_xattr_whiteout(dir: impl AsFd, file: &[u8], format: Format) -> Result<
     Ok(xattr::get_at(dir, file, &format.mark(b"whiteout"))?.is_some())
 }
 
+/// True where `file` in `dir` holds no content of its own, but that of a lower layer (`metacopy=on`).
+pub fn is_metadata_only(dir: impl AsFd, file: &[u8], format: Format) -> Result<bool> {
+    Ok(xattr::get_at(dir, file, &format.mark(b"metacopy"))?.is_some())
+}
+
 /// True for an attribute name that belongs to the layer format (either namespace), escaped ones too. Never written to an origin.
 pub fn private_xattr(name: &[u8]) -> bool {
     name.starts_with(USER) || name.starts_with(ROOT)

@@ -92,7 +92,9 @@ impl LinkIndex {
         for (inode, known) in &self.by_inode {
             let old = ByHandle { index: self, handle: &known.handle };
             let root = TreePath::root();
-            let (Some(before), Some(after)) = (old.entry(&root)?, self.files.entry(&known.name)?) else { continue };
+            let (Some(before), Some(after)) = (old.entry(&root)?, self.files.entry(&known.name)?) else {
+                continue;
+            };
             let same = before.kind == after.kind
                 && differs(
                     Side { source: &old, path: &root, entry: &before },

@@ -162,8 +162,10 @@ mod tests {
 
     #[test]
     fn a_directory_sorts_directly_before_what_is_below_it() {
-        let mut paths: Vec<TreePath> =
-            ["a.b", "a/c", "a", "b", "a/c/d", "a-b"].iter().map(|p| TreePath::new(p).expect("valid")).collect();
+        let mut paths: Vec<TreePath> = ["a.b", "a/c", "a", "b", "a/c/d", "a-b"]
+            .iter()
+            .map(|p| TreePath::new(p).expect("valid"))
+            .collect();
         paths.sort();
         let names: Vec<&[u8]> = paths.iter().map(TreePath::as_bytes).collect();
         assert_eq!(names, [b"a" as &[u8], b"a/c", b"a/c/d", b"a-b", b"a.b", b"b"]);

@@ -33,7 +33,11 @@ impl Removed {
 
 /// Removes `name` in `parent` with everything below it. A name that is not there is removed already.
 pub fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<Removed> {
-    if TreePath::new(name).is_ok_and(|path| path.is_root()) || name.contains(&b'/') || name == b"." || name == b".." {
+    if TreePath::new(name).is_ok_and(|path| path.is_root())
+        || name.contains(&b'/')
+        || name == b"."
+        || name == b".."
+    {
         return Err(Error::new("unlinkat", name, Errno::INVAL));
     }
     let mut removal = Removal { removed: Removed::default(), levels: Vec::new(), descent: None };
@@ -47,6 +51,7 @@ pub fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> Result<Removed> {
             removal.run(parent)?;
         }
     }
+    removal.removed.left.sort_unstable();
     Ok(removal.removed)
 }
 
@@ -98,7 +103,11 @@ impl Removal {
 
     fn enter(&mut self, fd: OwnedFd, name: &[u8], refills: u32) -> Result<()> {
         let rest = match dir::unread_entries(&fd) {
-            Ok(rest) => rest,
+            Ok(mut rest) => {
+                // In the order of inodes a disk has less to seek and a journal less to write.
+                rest.sort_unstable_by_key(|item| std::cmp::Reverse(item.ino));
+                rest
+            }
             Err(error) => {
                 self.leave_behind(name, error);
                 return Ok(());
@@ -168,7 +177,12 @@ impl Removal {
 }
 
 /// Removes one name, or opens it where it is a directory with something in it.
-fn try_name(dir: BorrowedFd<'_>, mut repaired: Option<&mut bool>, name: &[u8], kind: Option<FileType>) -> Attempt {
+fn try_name(
+    dir: BorrowedFd<'_>,
+    mut repaired: Option<&mut bool>,
+    name: &[u8],
+    kind: Option<FileType>,
+) -> Attempt {
     let mut is_dir = kind == Some(FileType::Directory);
     // Each turn either ends or changes something that cannot change twice.
     for _ in 0..4 {
@@ -299,8 +313,16 @@ mod tests {
             chown_all(dir.path(), 1001);
         }
         let modes = [
-            ("cache/mod/sub/f", 0o444), ("cache/mod/sub", 0o555), ("cache/mod", 0o555), ("cache", 0o555), ("noread", 0o300),
-            ("noexec", 0o600), ("work/work/incompat", 0), ("work/work", 0), ("empty/f", 0), ("empty", 0),
+            ("cache/mod/sub/f", 0o444),
+            ("cache/mod/sub", 0o555),
+            ("cache/mod", 0o555),
+            ("cache", 0o555),
+            ("noread", 0o300),
+            ("noexec", 0o600),
+            ("work/work/incompat", 0),
+            ("work/work", 0),
+            ("empty/f", 0),
+            ("empty", 0),
         ];
         for (path, mode) in modes {
             fs::set_permissions(tree.join(path), fs::Permissions::from_mode(mode)).expect("chmod");

@@ -231,7 +231,8 @@ impl Finder<'_> {
         if !pay(&mut self.bytes, &mut self.files, size.saturating_mul(2), 2) {
             return false;
         }
-        let equal = || -> Result<bool> { bytes::same_content(self.base.open(old_path)?, self.lane.open(new_path)?) };
+        let equal =
+            || -> Result<bool> { bytes::same_content(self.base.open(old_path)?, self.lane.open(new_path)?) };
         // A file that cannot be read is in no rename; whoever needs it will hear why.
         let equal = equal().unwrap_or(false);
         if equal {
@@ -240,7 +241,12 @@ impl Finder<'_> {
         equal
     }
 
-    fn hash(&mut self, source: &dyn Source, index: usize, keys: &(RandomState, RandomState)) -> Option<(u64, u64)> {
+    fn hash(
+        &mut self,
+        source: &dyn Source,
+        index: usize,
+        keys: &(RandomState, RandomState),
+    ) -> Option<(u64, u64)> {
         let change = &self.changes[index];
         let size = change.new.as_ref().or(change.old.as_ref()).map_or(0, |entry| entry.size);
         if !pay(&mut self.bytes, &mut self.files, size, 1) {
@@ -293,7 +299,12 @@ fn split_tail(a: &TreePath, b: &TreePath) -> ((TreePath, TreePath), usize) {
 }
 
 /// How a base entry that moved along with its directory differs from what it became; unreadable counts as changed.
-pub(crate) fn differs_along(base: &dyn Source, old: (&TreePath, &Entry), lane: &dyn Source, new: (&TreePath, &Entry)) -> Differs {
+pub(crate) fn differs_along(
+    base: &dyn Source,
+    old: (&TreePath, &Entry),
+    lane: &dyn Source,
+    new: (&TreePath, &Entry),
+) -> Differs {
     let old = Side { source: base, path: old.0, entry: old.1 };
     let new = Side { source: lane, path: new.0, entry: new.1 };
     differs(old, new, false).unwrap_or(Differs::Content)

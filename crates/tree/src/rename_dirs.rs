@@ -21,7 +21,14 @@ pub(crate) fn collapse(
     base: &dyn Source,
     lane: &dyn Source,
 ) -> Vec<Change> {
-    let mut kept = Kept { base, lane, gone: HashMap::new(), new: HashMap::new(), renames: HashMap::new(), made: Vec::new() };
+    let mut kept = Kept {
+        base,
+        lane,
+        gone: HashMap::new(),
+        new: HashMap::new(),
+        renames: HashMap::new(),
+        made: Vec::new(),
+    };
     let mut order = Vec::new();
     let paired: HashSet<usize> = pairs.values().copied().collect();
     for (index, change) in changes.iter().enumerate() {
@@ -115,7 +122,8 @@ impl Kept<'_> {
             let Some(tail) = path.strip_prefix(dir) else { continue };
             let there = to.join_path(&tail);
             if let Some(moved) = self.renames.get(*path) {
-                if moved.to == there && self.along(path, &moved.old, &there, &moved.new, true) == Differs::Not {
+                if moved.to == there && self.along(path, &moved.old, &there, &moved.new, true) == Differs::Not
+                {
                     self.renames.remove(*path);
                 }
                 continue;

@@ -43,7 +43,12 @@ impl Union {
     }
 
     /// As [`Union::over`], for a mount with `index=on`. The lower tree must be the one that the index was read for.
-    pub fn over_indexed(upper: OwnedFd, lower: Box<dyn Source>, format: Format, index: Option<Arc<LinkIndex>>) -> Union {
+    pub fn over_indexed(
+        upper: OwnedFd,
+        lower: Box<dyn Source>,
+        format: Format,
+        index: Option<Arc<LinkIndex>>,
+    ) -> Union {
         Union(Box::new(Merged::new(DirTree::from_fd(upper), lower, format, Stands::Top).with_index(index)))
     }
 }
@@ -137,7 +142,12 @@ pub(crate) struct Merged<'a> {
 const PLACES: usize = 16 * 1024;
 
 impl<'a> Merged<'a> {
-    pub(crate) fn new(upper: DirTree, lower: Box<dyn Source + 'a>, format: Format, stands: Stands) -> Merged<'a> {
+    pub(crate) fn new(
+        upper: DirTree,
+        lower: Box<dyn Source + 'a>,
+        format: Format,
+        stands: Stands,
+    ) -> Merged<'a> {
         Merged { upper, lower, format, stands, index: None, places: Mutex::new(HashMap::new()) }
     }
 
@@ -196,16 +206,20 @@ impl<'a> Merged<'a> {
     fn step(&self, parent: &Place, path: &TreePath) -> Result<Option<Place>> {
         match self.shown(parent, path)? {
             Shown::Nothing => Ok(None),
-            Shown::Lower(lower, entry) => {
-                Ok(entry.is_dir().then_some(Place { upper: false, lower: Some(lower), xattr_whiteouts: false }))
-            }
+            Shown::Lower(lower, entry) => Ok(entry.is_dir().then_some(Place {
+                upper: false,
+                lower: Some(lower),
+                xattr_whiteouts: false,
+            })),
             Shown::Indexed(..) => Ok(None),
             Shown::Upper(entry) if !entry.is_dir() => Ok(None),
             Shown::Upper(_) => {
                 let (dir, name) = open::parent_beneath(&self.upper, path.as_bytes())?;
                 let marks = layer::dir_marks(&dir, &name, self.format)?;
                 let lower = match merges_with(&marks, parent.lower.as_ref(), path.name()) {
-                    Some(lower) if self.lower_entry(&lower)?.is_some_and(|entry| entry.is_dir()) => Some(lower),
+                    Some(lower) if self.lower_entry(&lower)?.is_some_and(|entry| entry.is_dir()) => {
+                        Some(lower)
+                    }
                     _ => None,
                 };
                 Ok(Some(Place { upper: true, lower, xattr_whiteouts: self.counts(&marks) }))
@@ -330,7 +344,11 @@ impl Source for Merged<'_> {
         let place = self.dir_place(path)?;
         let upper = if place.upper { self.upper_names(&place, path, false)? } else { Vec::new() };
         let Some(lower) = &place.lower else {
-            return Ok(upper.into_iter().filter(|(_, listed)| !listed.is_gone()).map(|(name, _)| name).collect());
+            return Ok(upper
+                .into_iter()
+                .filter(|(_, listed)| !listed.is_gone())
+                .map(|(name, _)| name)
+                .collect());
         };
         let mut names: BTreeMap<Vec<u8>, bool> = BTreeMap::new();
         for (name, listed) in upper {
@@ -348,7 +366,9 @@ impl Source for Merged<'_> {
             Shown::Nothing => Err(not_there(path)),
             Shown::Upper(_) => self.upper.open(path),
             Shown::Lower(lower, _) => self.lower.open(&lower),
-            Shown::Indexed(name, _) => self.index.as_ref().ok_or_else(|| not_there(path))?.files().open(&name),
+            Shown::Indexed(name, _) => {
+                self.index.as_ref().ok_or_else(|| not_there(path))?.files().open(&name)
+            }
         }
     }
 
@@ -357,7 +377,9 @@ impl Source for Merged<'_> {
             Shown::Nothing => Err(not_there(path)),
             Shown::Upper(_) => self.upper.xattrs(path),
             Shown::Lower(lower, _) => self.lower.xattrs(&lower),
-            Shown::Indexed(name, _) => self.index.as_ref().ok_or_else(|| not_there(path))?.files().xattrs(&name),
+            Shown::Indexed(name, _) => {
+                self.index.as_ref().ok_or_else(|| not_there(path))?.files().xattrs(&name)
+            }
         }
     }
 
@@ -379,5 +401,96 @@ impl Source for Merged<'_> {
             }
         }
         Ok(names.into_iter().filter_map(|(name, entry)| entry.map(|entry| (name, entry))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use kernel::{node, xattr};
+
+    use super::*;
+
+    fn path(text: &str) -> TreePath {
+        TreePath::new(text).expect("valid path")
+    }
+
+    fn fill(root: &Path, files: &[&str]) -> OwnedFd {
+        fs::create_dir_all(root).expect("mkdir");
+        for file in files {
+            let file = root.join(file);
+            fs::create_dir_all(file.parent().expect("parent")).expect("mkdir");
+            fs::write(&file, root.file_name().expect("name").as_encoded_bytes()).expect("write");
+        }
+        kernel::open::root_dir(root).expect("open")
+    }
+
+    fn read(union: &Union, at: &str) -> Vec<u8> {
+        kernel::bytes::read_all(union.open(&path(at)).expect("open")).expect("read")
+    }
+
+    fn names(union: &Union, at: &str) -> Vec<String> {
+        let listed = union.list(&path(at)).expect("list");
+        let with_entries: Vec<Vec<u8>> =
+            union.list_entries(&path(at)).expect("list").into_iter().map(|(name, _)| name).collect();
+        assert_eq!(listed, with_entries);
+        listed.iter().map(|name| name.escape_ascii().to_string()).collect()
+    }
+
+    #[test]
+    fn three_layers_hide_and_show_in_their_order() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let bottom = fill(&dir.path().join("bottom"), &["d/one", "d/two", "d/three", "gone/x", "f"]);
+        let middle = fill(&dir.path().join("middle"), &["d/two", "d/mid", "again/x"]);
+        let top = fill(&dir.path().join("top"), &["d/three", "gone/y"]);
+        node::whiteout_at(kernel::open::dir_beneath(&middle, b"d").expect("open"), b"one").expect("mknod");
+        node::whiteout_at(&middle, b"gone").expect("mknod");
+        node::whiteout_at(&top, b"again").expect("mknod");
+        let union = Union::new(vec![top, middle, bottom], Format::User).expect("layers");
+        assert_eq!(names(&union, ""), ["d", "f", "gone"]);
+        assert_eq!(names(&union, "d"), ["mid", "three", "two"]);
+        assert_eq!(names(&union, "gone"), ["y"]);
+        assert_eq!(
+            (read(&union, "d/two"), read(&union, "d/three"), read(&union, "f")),
+            (b"middle".to_vec(), b"top".to_vec(), b"bottom".to_vec())
+        );
+        for absent in ["d/one", "again", "again/x", "gone/x", "f/x", "none"] {
+            assert_eq!(union.entry(&path(absent)).expect("entry"), None, "{absent}");
+        }
+        assert_eq!(union.list(&path("f")).expect_err("a file").errno, Errno::NOTDIR);
+        assert_eq!(union.list(&path("again")).expect_err("nothing").errno, Errno::NOENT);
+    }
+
+    #[test]
+    fn whiteouts_by_attribute_count_in_marked_directories_of_lower_layers_only() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let bottom = fill(&dir.path().join("bottom"), &["marked/f", "plain/f", "top/f"]);
+        let middle = fill(&dir.path().join("middle"), &[]);
+        for (layer, name) in [("middle", "marked"), ("middle", "plain"), ("top", "top")] {
+            let at = dir.path().join(layer).join(name);
+            fs::create_dir_all(&at).expect("mkdir");
+            fs::write(at.join("f"), b"").expect("write");
+            let fd = kernel::open::root_dir(&at).expect("open");
+            xattr::set_at(&fd, b"f", b"user.overlay.whiteout", b"").expect("xattr");
+            if name != "plain" {
+                xattr::set(&fd, b"user.overlay.opaque", b"x").expect("xattr");
+            }
+        }
+        let top = kernel::open::root_dir(&dir.path().join("top")).expect("open");
+        let union = Union::new(vec![top, middle, bottom], Format::User).expect("layers");
+        assert_eq!(names(&union, "marked"), Vec::<String>::new());
+        assert_eq!(names(&union, "plain"), ["f"]);
+        assert_eq!(names(&union, "top"), ["f"]);
+    }
+
+    #[test]
+    fn a_single_layer_is_itself_and_no_layer_is_refused() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let only = fill(&dir.path().join("only"), &["a/b"]);
+        let union = Union::new(vec![only], Format::User).expect("layers");
+        assert_eq!(names(&union, "a"), ["b"]);
+        assert_eq!(Union::new(Vec::new(), Format::User).expect_err("no layers").errno, Errno::INVAL);
     }
 }

@@ -36,7 +36,10 @@ pub(crate) const OTHER_MOUNT: &str = "another filesystem is mounted here";
 
 /// Visits everything below `root` (not `root` itself), sorted, without crossing mounts. What cannot be read is
 /// returned with its reason; the walk goes on.
-pub fn walk(root: BorrowedFd<'_>, visit: &mut dyn FnMut(&TreePath, &Entry) -> Visit) -> Vec<(TreePath, String)> {
+pub fn walk(
+    root: BorrowedFd<'_>,
+    visit: &mut dyn FnMut(&TreePath, &Entry) -> Visit,
+) -> Vec<(TreePath, String)> {
     walk_mounts(root, Mounts::Stay, visit)
 }
 
@@ -174,7 +177,8 @@ mod tests {
         assert_eq!(seen.len(), 3000);
         assert!(gaps.is_empty(), "{gaps:?}");
         assert_eq!(seen[2999], "e");
-        let left = crate::remove::remove_tree(open::root_dir(dir.path()).expect("open").as_fd(), b"d").expect("remove");
+        let left = crate::remove::remove_tree(open::root_dir(dir.path()).expect("open").as_fd(), b"d")
+            .expect("remove");
         assert!(left.is_complete());
     }
 

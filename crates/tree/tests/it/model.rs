@@ -45,7 +45,9 @@ impl Model {
             };
             let bytes = match kind {
                 Kind::File => fs::read(item.path()).expect("read"),
-                Kind::Symlink => fs::read_link(item.path()).expect("readlink").as_os_str().as_bytes().to_vec(),
+                Kind::Symlink => {
+                    fs::read_link(item.path()).expect("readlink").as_os_str().as_bytes().to_vec()
+                }
                 _ => Vec::new(),
             };
             let mode = if kind == Kind::Symlink { 0 } else { meta.mode() & 0o7777 };
@@ -109,7 +111,9 @@ impl Model {
             let said = match &change.kind {
                 ChangeKind::Add => new.is_some(),
                 ChangeKind::Delete => old.is_some() && new.is_none(),
-                ChangeKind::Modify => matches!((old, new), (Some(a), Some(b)) if a.kind == b.kind && a.bytes != b.bytes),
+                ChangeKind::Modify => {
+                    matches!((old, new), (Some(a), Some(b)) if a.kind == b.kind && a.bytes != b.bytes)
+                }
                 ChangeKind::Mode => matches!((old, new), (Some(a), Some(b)) if a != b && a.bytes == b.bytes),
                 ChangeKind::Retype => matches!((old, new), (Some(a), Some(b)) if a.kind != b.kind),
                 ChangeKind::Rename { from, modified } => {

@@ -23,6 +23,8 @@ pub(crate) enum Mode {
     Root,
     /// The same with `index=on`, which keeps hard links together.
     RootIndexed,
+    /// With `metacopy=on`, which no lane has, but which a kernel may have as its default.
+    RootMetacopy,
 }
 
 /// The ordinary user that tests run as when they are started by root.
@@ -56,6 +58,7 @@ impl Case {
             Mode::User => "userxattr",
             Mode::Root => "redirect_dir=on,index=off,metacopy=off",
             Mode::RootIndexed => "redirect_dir=on,index=on,metacopy=off",
+            Mode::RootMetacopy => "redirect_dir=on,index=off,metacopy=on",
         };
         let whole = format!(
             "umask 022; cd lower; {{ :; {base}\n}}; cd ..
@@ -83,12 +86,18 @@ impl Case {
                 command
             }
         };
-        let output = command.arg(&whole).stdin(Stdio::null()).current_dir(dir.path()).output().expect("start");
-        assert!(output.status.success(), "{mode:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+        let output =
+            command.arg(&whole).stdin(Stdio::null()).current_dir(dir.path()).output().expect("start");
+        assert!(
+            output.status.success(),
+            "{mode:?}: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
         Case { mode, dir, script: format!("--- base\n{base}\n--- lane\n{script}") }
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -139,7 +148,12 @@ impl Case {
         let delta = self.delta();
         sound(&delta);
         let result = base.after(&delta, &union);
-        assert_eq!(result.difference(&shown), Vec::<String>::new(), "the delta of {told}\n{:#?}", texts(&delta));
+        assert_eq!(
+            result.difference(&shown),
+            Vec::<String>::new(),
+            "the delta of {told}\n{:#?}",
+            texts(&delta)
+        );
         assert_eq!(base.noise(&delta, &shown), Vec::<String>::new(), "noise in the delta of {told}");
         if self.mode == Mode::User {
             assert_eq!(texts(&delta), naive, "the delta of {told}");
@@ -148,7 +162,12 @@ impl Case {
         let renamed = find_renames(delta, &self.tree("lower"), &union);
         sound(&renamed);
         let result = base.after(&renamed, &union);
-        assert_eq!(result.difference(&shown), Vec::<String>::new(), "the renames of {told}\n{:#?}", texts(&renamed));
+        assert_eq!(
+            result.difference(&shown),
+            Vec::<String>::new(),
+            "the renames of {told}\n{:#?}",
+            texts(&renamed)
+        );
         assert_eq!(base.noise(&renamed, &shown), Vec::<String>::new(), "noise in the renames of {told}");
     }
 
@@ -183,4 +202,3 @@ pub(crate) fn line(change: &Change) -> String {
         }
     }
 }
-

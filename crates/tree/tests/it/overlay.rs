@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use crate::mounted::{Case, Mode};
+use crate::mounted::{self, Case, Mode};
 
 /// Runs `script` in every kind of mount over a tree that `base` made, and checks everything.
 fn check(base: &str, script: &str) {
@@ -43,9 +43,23 @@ fn every_kind_of_change_is_told_apart() {
     assert_eq!(
         told,
         [
-            "retype d2f", "delete d2f/x", "modify deep/er/file", "delete emptydir", "retype f2d", "add f2d/q", "modify five",
-            "add gen/new", "delete gen/one", "delete gen/sub", "delete gen/sub/two", "delete gone", "retype l", "mode mode",
-            "add new", "add new/l", "add p",
+            "retype d2f",
+            "delete d2f/x",
+            "modify deep/er/file",
+            "delete emptydir",
+            "retype f2d",
+            "add f2d/q",
+            "modify five",
+            "add gen/new",
+            "delete gen/one",
+            "delete gen/sub",
+            "delete gen/sub/two",
+            "delete gone",
+            "retype l",
+            "mode mode",
+            "add new",
+            "add new/l",
+            "add p",
         ]
     );
 }
@@ -79,14 +93,20 @@ fn a_directory_that_was_replaced_twice_is_opaque_all_the_way_down() {
 
 #[test]
 fn a_renamed_directory_is_one_rename_with_the_changes_inside() {
-    let base = "mkdir -p src/in; for n in 1 2 3 4 5; do echo $n >src/$n; echo in$n >src/in/$n; done; echo top >top";
+    let base =
+        "mkdir -p src/in; for n in 1 2 3 4 5; do echo $n >src/$n; echo in$n >src/in/$n; done; echo top >top";
     let script = "mv src lib; echo more >>lib/1; chmod 755 lib/2; rm lib/3; echo new >lib/new; mv lib/in/4 top4; chmod 700 lib/in";
     let told = lines(base, script);
     assert_eq!(
         told,
         [
-            "rename lib from src", "rename lib/1 from src/1 modified", "rename lib/2 from src/2", "rename lib/in from src/in",
-            "add lib/new", "delete src/3", "rename top4 from src/in/4",
+            "rename lib from src",
+            "rename lib/1 from src/1 modified",
+            "rename lib/2 from src/2",
+            "rename lib/in from src/in",
+            "add lib/new",
+            "delete src/3",
+            "rename top4 from src/in/4",
         ]
     );
 }
@@ -142,6 +162,33 @@ fn hard_links_are_told_by_every_name() {
     check(base, "chmod 700 y; echo more >>o");
     check(base, "mv d e; echo two >e/z");
     check(base, "ln x w; echo >>w");
+}
+
+#[test]
+fn a_file_whose_content_was_not_copied_up_is_a_gap() {
+    let set = Case::run(Mode::RootMetacopy, BASE, "chmod 755 five; echo x >>keep").delta();
+    assert_eq!(set.changes.iter().map(mounted::line).collect::<Vec<_>>(), ["modify keep"]);
+    assert_eq!(set.gaps.iter().map(|(path, _)| path.as_bytes()).collect::<Vec<_>>(), [b"five"]);
+}
+
+/// What a program in the lane sets on `user.overlay.*` the kernel stores escaped.
+#[test]
+fn attributes_are_changes_and_escaped_marks_are_attributes() {
+    let case = Case::run(Mode::User, BASE, ": >>same; : >>five; chmod 700 gen; chmod 755 gen; : >>mode");
+    assert!(case.lines().is_empty());
+    let upper = kernel::open::root_dir(&case.at("upper")).expect("open");
+    kernel::xattr::set_at(&upper, b"same", b"user.note", b"x").expect("xattr");
+    kernel::xattr::set_at(&upper, b"five", b"user.overlay.origin", b"x").expect("xattr");
+    kernel::xattr::set_at(&upper, b"gen", b"user.overlay.overlay.opaque", b"y").expect("xattr");
+    kernel::xattr::set_at(&upper, b"mode", b"user.overlay.overlay.whiteout", b"y").expect("xattr");
+    assert_eq!(case.lines(), ["mode gen", "mode mode", "mode same"]);
+}
+
+#[test]
+fn another_owner_is_a_change_of_mode() {
+    let case = Case::run(Mode::Root, BASE, "chown 12:34 same; chown -h 12 l; chgrp 34 gen");
+    case.check();
+    assert_eq!(case.lines(), ["mode gen", "mode l", "mode same"]);
 }
 
 #[derive(Debug, Clone)]

@@ -44,7 +44,9 @@ fn lines(base: &Path, lane: &Path) -> Vec<String> {
     set.changes
         .iter()
         .map(|change| match &change.kind {
-            ChangeKind::Rename { from, modified } => format!("{from:?} -> {:?}{}", change.path, if *modified { " *" } else { "" }),
+            ChangeKind::Rename { from, modified } => {
+                format!("{from:?} -> {:?}{}", change.path, if *modified { " *" } else { "" })
+            }
             kind => format!("{kind:?} {:?}", change.path),
         })
         .collect()
@@ -86,8 +88,15 @@ fn a_copy_is_equal_in_everything_that_counts() {
     assert_eq!(Model::read(&to).difference(&Model::read(&from)), Vec::<String>::new());
     assert!(changes(&from, &to).is_empty());
     for name in ["a/plain", "a/link", "p", "a", "ro", "sparse", "big"] {
-        let (old, new) = (from.join(name).symlink_metadata().expect("stat"), to.join(name).symlink_metadata().expect("stat"));
-        assert_eq!((old.mtime(), old.mtime_nsec(), old.nlink()), (new.mtime(), new.mtime_nsec(), new.nlink()), "{name}");
+        let (old, new) = (
+            from.join(name).symlink_metadata().expect("stat"),
+            to.join(name).symlink_metadata().expect("stat"),
+        );
+        assert_eq!(
+            (old.mtime(), old.mtime_nsec(), old.nlink()),
+            (new.mtime(), new.mtime_nsec(), new.nlink()),
+            "{name}"
+        );
     }
     let ino = |name: &str| to.join(name).symlink_metadata().expect("stat").ino();
     assert_eq!((ino("a/plain"), ino("a/link")), (ino("z"), ino("zlink")));
@@ -104,10 +113,12 @@ fn what_is_to_be_skipped_is_neither_copied_nor_told_as_deleted() {
     write(&from, "a/f", "f");
     write(&from, "state/lane/huge", "huge");
     let skip = vec![path("state")];
-    let copied = copy(&from, &dir.path().join("to"), &CopyOptions { skip: skip.clone(), cross_mounts: false });
+    let copied =
+        copy(&from, &dir.path().join("to"), &CopyOptions { skip: skip.clone(), cross_mounts: false });
     assert_eq!((copied.files, copied.skipped.len()), (1, 0));
     assert!(!dir.path().join("to/state").exists());
-    let (base, lane) = (DirTree::open(&from).expect("open"), DirTree::open(&dir.path().join("to")).expect("open"));
+    let (base, lane) =
+        (DirTree::open(&from).expect("open"), DirTree::open(&dir.path().join("to")).expect("open"));
     let options = CompareOptions { skip: &skip, ..CompareOptions::default() };
     assert!(compare(&base, &lane, options).expect("compare").is_empty());
 }
@@ -154,7 +165,10 @@ fn the_quick_answer_saves_reading_and_is_believed() {
     let dir = tempfile::tempdir().expect("temporary directory");
     write(dir.path(), "a/f", "one");
     write(dir.path(), "b/f", "two");
-    let (a, b) = (DirTree::open(&dir.path().join("a")).expect("open"), DirTree::open(&dir.path().join("b")).expect("open"));
+    let (a, b) = (
+        DirTree::open(&dir.path().join("a")).expect("open"),
+        DirTree::open(&dir.path().join("b")).expect("open"),
+    );
     let equal = |_: &TreePath, old: &tree::Entry, new: &tree::Entry| old.size == new.size;
     let quick = CompareOptions { quick_equal: Some(&equal), ..CompareOptions::default() };
     assert!(compare(&a, &b, quick).expect("compare").is_empty());
@@ -190,7 +204,13 @@ fn moved_files_are_renames_and_equal_names_are_preferred() {
     write(&b, "new", "yet another one");
     assert_eq!(
         lines(&a, &b),
-        ["Add \"in\"", "\"one.txt\" -> \"in/one.txt\"", "\"solo\" -> \"in/solo2\"", "\"two.txt\" -> \"in/two.txt\"", "Add \"new\""]
+        [
+            "Add \"in\"",
+            "\"one.txt\" -> \"in/one.txt\"",
+            "\"solo\" -> \"in/solo2\"",
+            "\"two.txt\" -> \"in/two.txt\"",
+            "Add \"new\""
+        ]
     );
 }
 
@@ -229,8 +249,12 @@ fn a_directory_that_moved_with_edits_is_one_rename_and_the_edits() {
     assert_eq!(
         lines(&a, &b),
         [
-            "\"src\" -> \"lib\"", "\"src/deep/0\" -> \"lib/deep/0\" *", "\"src/deep/3\" -> \"lib/deep/3\"", "Add \"lib/deep/new\"",
-            "Delete \"src/deep/1\"", "\"src/deep/2\" -> \"two\"",
+            "\"src\" -> \"lib\"",
+            "\"src/deep/0\" -> \"lib/deep/0\" *",
+            "\"src/deep/3\" -> \"lib/deep/3\"",
+            "Add \"lib/deep/new\"",
+            "Delete \"src/deep/1\"",
+            "\"src/deep/2\" -> \"two\"",
         ]
     );
 }
