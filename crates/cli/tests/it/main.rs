@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
 
+mod also;
 mod bench;
 mod completions;
 mod crash;
@@ -15,6 +16,7 @@ mod export;
 mod keep;
 mod ls;
 mod new;
+mod races;
 mod recover;
 mod run;
 mod shapes;
