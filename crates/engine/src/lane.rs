@@ -2,7 +2,6 @@
 //!
 //! Invariant: opening takes no lock and changes nothing; who writes layers takes [`OpenLane::lock`] first.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kernel::lock::Lock;
@@ -181,6 +180,10 @@ impl OpenLane {
     pub fn drift(&self, deltas: &[RootDelta]) -> Result<Vec<DriftView>> {
         let mut found = Vec::new();
         for (root, delta) in self.roots.iter().zip(deltas) {
+            if delta.set.changes.is_empty() {
+                // Nothing can meet nothing, and the record of a large base is worth not reading.
+                continue;
+            }
             let origin =
                 DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
             let base = Base::load(&self.home, root.index)?;
@@ -261,11 +264,6 @@ impl OpenRoot {
 /// A rename out of `.git` or into it is looked at; one inside is not.
 fn is_git_internal(change: &Change) -> bool {
     review::guard::git_internal(&change.path) && review::guard::git_internal(change.old_path())
-}
-
-/// Paths of the drift of one root.
-pub fn drifted_paths(drift: &[DriftView], root: &Path) -> BTreeSet<TreePath> {
-    drift.iter().filter(|at| at.root == root).map(|at| at.path.clone()).collect()
 }
 
 /// `path` below `dir` without `.` and `..`, by its letters: it may exist in the lane only.

@@ -43,7 +43,8 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
     let dir = context.dir();
     let (lane, paths) = split_lane(&engine, &dir, args.operands)?;
-    let request = DiffRequest { dir, lane, paths, all_drift: args.drift };
+    let paths_only = (args.name_only || args.patch) && !context.ui.json;
+    let request = DiffRequest { dir, lane, paths, all_drift: args.drift, paths_only };
     let answer = engine::ops::diff::diff(&engine, &request)?;
     if args.patch {
         patch(context, &answer)?;

@@ -25,6 +25,8 @@ pub struct DiffRequest {
     pub paths: Vec<PathBuf>,
     /// Look for drift in the whole origin, not only where the lane changed something.
     pub all_drift: bool,
+    /// Paths and kinds alone: neither drift nor guards are looked for, so that the cost is that of the changes.
+    pub paths_only: bool,
 }
 
 /// One changed path.
@@ -124,7 +126,7 @@ pub fn diff(engine: &Engine, request: &DiffRequest) -> Result<DiffAnswer> {
     if !request.paths.is_empty() {
         narrow(&mut deltas, &asked)?;
     }
-    let meets = lane.drift(&deltas)?;
+    let meets = if request.paths_only { Vec::new() } else { lane.drift(&deltas)? };
     let mut answer = DiffAnswer {
         lane: view,
         files: Vec::new(),
@@ -134,7 +136,7 @@ pub fn diff(engine: &Engine, request: &DiffRequest) -> Result<DiffAnswer> {
         trees: Vec::new(),
     };
     for delta in deltas {
-        root(&lane, delta, &meets, &mut answer)?;
+        root(&lane, delta, &meets, !request.paths_only, &mut answer)?;
     }
     answer.drift = if request.all_drift { lane.drift_all()? } else { meets };
     Ok(answer)
@@ -161,12 +163,21 @@ fn narrow(deltas: &mut [RootDelta], asked: &[Vec<TreePath>]) -> Result<()> {
     Ok(())
 }
 
-fn root(lane: &OpenLane, delta: RootDelta, drift: &[DriftView], answer: &mut DiffAnswer) -> Result<()> {
+fn root(
+    lane: &OpenLane,
+    delta: RootDelta,
+    drift: &[DriftView],
+    guards: bool,
+    answer: &mut DiffAnswer,
+) -> Result<()> {
     let root = &lane.roots[delta.index];
     let (base, inside) = (root.workspace.base_tree()?, root.workspace.lane_tree()?);
-    let guard = review::guard::Guard::new(&*base)?;
+    let guard = if guards { Some(review::guard::Guard::new(&*base)?) } else { None };
     for change in &delta.set.changes {
-        let guarded = guard.check(change, &*inside, &*base)?.map(|reason| reason.text);
+        let guarded = match &guard {
+            Some(guard) => guard.check(change, &*inside, &*base)?.map(|reason| reason.text),
+            None => None,
+        };
         let meets = |at: &&DriftView| {
             at.root == delta.root && (at.path == change.path || at.path == *change.old_path())
         };
