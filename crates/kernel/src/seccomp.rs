@@ -4,6 +4,7 @@
 //! reach the table; an answer other than CONTINUE is the only one a policy may rest on, because the
 //! arguments behind pointers can change after they were read.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use rustix::io::Errno;
@@ -58,6 +59,7 @@ const LD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JEQ: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const JGE: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const JSET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const JA: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
 const RET: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
 #[cfg(target_arch = "x86_64")]
@@ -89,7 +91,8 @@ impl std::fmt::Debug for Filter {
 }
 
 impl Filter {
-    /// Compiles the table. Calls without a line are allowed, numbers of `unknown_from` and above get ENOSYS,
+    /// Compiles the table into a search by halves: the kernel runs a new filter once for every call it has,
+    /// to learn which it always allows, and then for every call of the program. Calls without a line are allowed, numbers of `unknown_from` and above get ENOSYS,
     /// calls of another architecture or of the x32 table get ENOSYS.
     pub fn compile(rules: &[Rule], unknown_from: u32) -> Filter {
         let enosys = Answer::Errno(libc::ENOSYS as u16);
@@ -101,31 +104,7 @@ impl Filter {
             op(JGE, unknown_from, 0, 1), // x32 numbers start at 0x40000000: above every known one
             ret(enosys),
         ];
-        for rule in rules {
-            let number = rule.call as u32;
-            let arg = |index: u8| 16 + 8 * u32::from(index); // low half of args[index], little endian
-            match rule.when {
-                When::Always => {
-                    program.push(op(JEQ, number, 0, 1));
-                    program.push(ret(rule.answer));
-                }
-                When::AnyBit { arg: index, mask } => {
-                    program.push(op(JEQ, number, 0, 4));
-                    program.push(op(LD, arg(index), 0, 0));
-                    program.push(op(JSET, mask, 0, 1));
-                    program.push(ret(rule.answer));
-                    program.push(op(LD, 0, 0, 0));
-                }
-                When::Equals { arg: index, value } => {
-                    program.push(op(JEQ, number, 0, 4));
-                    program.push(op(LD, arg(index), 0, 0));
-                    program.push(op(JEQ, value, 0, 1));
-                    program.push(ret(rule.answer));
-                    program.push(op(LD, 0, 0, 0));
-                }
-            }
-        }
-        program.push(ret(Answer::Allow));
+        program.extend(branch(&by_call(rules)));
         Filter(program)
     }
 
@@ -148,6 +127,67 @@ impl Filter {
             _ => Ok(None),
         }
     }
+}
+
+/// The rules of each call, in the order of the table; calls by number.
+fn by_call(rules: &[Rule]) -> Vec<(u32, Vec<Rule>)> {
+    let mut calls: BTreeMap<u32, Vec<Rule>> = BTreeMap::new();
+    for rule in rules {
+        calls.entry(rule.call as u32).or_default().push(*rule);
+    }
+    calls.into_iter().collect()
+}
+
+/// Instructions that decide about calls between these numbers. The number of the call is loaded; the last
+/// instruction of every way is a return.
+fn branch(calls: &[(u32, Vec<Rule>)]) -> Vec<libc::sock_filter> {
+    match calls {
+        [] => vec![ret(Answer::Allow)],
+        [(number, rules)] => {
+            let body = decide(rules);
+            let mut program = otherwise_skip(JEQ, *number, body.len());
+            program.extend(body);
+            program.push(ret(Answer::Allow));
+            program
+        }
+        _ => {
+            let (below, from) = calls.split_at(calls.len() / 2);
+            let from = (from[0].0, branch(from));
+            let mut program = otherwise_skip(JGE, from.0, from.1.len());
+            program.extend(from.1);
+            program.extend(branch(below));
+            program
+        }
+    }
+}
+
+/// Goes on where the comparison holds, and else `length` instructions further.
+fn otherwise_skip(comparison: u16, number: u32, length: usize) -> Vec<libc::sock_filter> {
+    match u8::try_from(length) {
+        Ok(short) => vec![op(comparison, number, 0, short)],
+        Err(_) => vec![op(comparison, number, 1, 0), op(JA, length as u32, 0, 0)],
+    }
+}
+
+/// The rules of one call: the first that holds answers.
+fn decide(rules: &[Rule]) -> Vec<libc::sock_filter> {
+    let arg = |index: u8| 16 + 8 * u32::from(index); // low half of args[index], little endian
+    let mut program = Vec::with_capacity(3 * rules.len());
+    for rule in rules {
+        match rule.when {
+            When::Always => {
+                program.push(ret(rule.answer));
+                return program;
+            }
+            When::AnyBit { arg: index, mask } => {
+                program.extend([op(LD, arg(index), 0, 0), op(JSET, mask, 0, 1), ret(rule.answer)]);
+            }
+            When::Equals { arg: index, value } => {
+                program.extend([op(LD, arg(index), 0, 0), op(JEQ, value, 0, 1), ret(rule.answer)]);
+            }
+        }
+    }
+    program
 }
 
 /// A call that waits for an answer.
@@ -245,4 +285,82 @@ pub fn read_path(tid: u32, address: u64) -> Result<Vec<u8>> {
         at += n as u64;
     }
     Err(Error::new("process_vm_readv", "path", Errno::NAMETOOLONG))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Filter, JA, JEQ, JGE, JSET, LD, NATIVE, RET, Rule, When, ret};
+
+    /// What the program answers, by carrying it out as the kernel does.
+    fn run(filter: &Filter, arch: u32, number: u32, args: [u32; 6]) -> u32 {
+        let (mut at, mut loaded) = (0, 0);
+        loop {
+            let op = filter.0[at];
+            at += 1;
+            let mut jump = |holds: bool| at += usize::from(if holds { op.jt } else { op.jf });
+            match op.code {
+                LD => {
+                    loaded = match op.k {
+                        0 => number,
+                        4 => arch,
+                        offset => args[(offset as usize - 16) / 8],
+                    }
+                }
+                JEQ => jump(loaded == op.k),
+                JGE => jump(loaded >= op.k),
+                JSET => jump(loaded & op.k != 0),
+                JA => at += op.k as usize,
+                RET => return op.k,
+                other => panic!("no such instruction: {other:#x}"),
+            }
+        }
+    }
+
+    /// What the table says, read from top to bottom.
+    fn table(rules: &[Rule], number: u32, args: [u32; 6]) -> Answer {
+        let holds = |rule: &&Rule| {
+            rule.call == i64::from(number)
+                && match rule.when {
+                    When::Always => true,
+                    When::AnyBit { arg, mask } => args[usize::from(arg)] & mask != 0,
+                    When::Equals { arg, value } => args[usize::from(arg)] == value,
+                }
+        };
+        rules.iter().find(holds).map_or(Answer::Allow, |rule| rule.answer)
+    }
+
+    fn check(rules: &[Rule]) {
+        let filter = Filter::compile(rules, 470);
+        for number in 0..470 {
+            for args in [[0; 6], [1; 6], [0x5412; 6], [2, 0x5412, 0, 0, 0, 0], [u32::MAX; 6]] {
+                let said = run(&filter, NATIVE, number, args);
+                assert_eq!(said, ret(table(rules, number, args)).k, "call {number} with {args:?}");
+            }
+        }
+        let enosys = ret(Answer::Errno(libc::ENOSYS as u16)).k;
+        for (arch, number) in [(NATIVE, 470), (NATIVE, 0x4000_0000), (NATIVE, u32::MAX), (NATIVE ^ 1, 0)] {
+            assert_eq!(run(&filter, arch, number, [0; 6]), enosys);
+        }
+    }
+
+    #[test]
+    fn the_program_answers_every_call_as_the_table_does() {
+        let always = |call, answer| Rule { call, when: When::Always, answer };
+        check(&[]);
+        check(&[always(0, Answer::Errno(1))]);
+        let refused = Answer::Errno(1);
+        check(&[
+            always(300, refused),
+            always(7, Answer::Notify),
+            Rule { call: 16, when: When::Equals { arg: 1, value: 0x5412 }, answer: refused },
+            Rule { call: 16, when: When::AnyBit { arg: 0, mask: 2 }, answer: Answer::Errno(38) },
+            always(469, refused),
+            // The first line of a call wins.
+            always(7, refused),
+            Rule { call: 300, when: When::AnyBit { arg: 0, mask: 1 }, answer: Answer::Notify },
+        ]);
+        // So many that half of them are out of reach of a short jump.
+        let many: Vec<Rule> = (0..400).map(|call| always(call, Answer::Errno((call % 90 + 1) as u16))).collect();
+        check(&many);
+    }
 }

@@ -65,7 +65,7 @@ fn hold(op: &Op) -> Result<Held> {
 
 fn carry_out(root: &OwnedFd, op: &Op, held: Held) -> Result<()> {
     match op {
-        Op::Dir { at, mode } => make_dirs(root, at, *mode),
+        Op::Dir { at, mode } => make_dirs(root, at, *mode).map(|_| ()),
         Op::Symlink { at, target } => {
             let (parent, name) = parent_of(root, at)?;
             match rustix::fs::symlinkat(target, &parent, name) {
@@ -129,8 +129,7 @@ fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held, mask: Option<&Detach
         }
         (MountWhat::Overlay(_), _) => return Err(kernel::Error::new("overlay", "no layers", Errno::INVAL)),
     };
-    make_dirs(root, &spec.target, 0o755)?;
-    made.attach(target_of(root, &spec.target)?, kernel::error::path_bytes(&spec.target))
+    made.attach(make_dirs(root, &spec.target, 0o755)?, kernel::error::path_bytes(&spec.target))
 }
 
 fn attach(root: &OwnedFd, held: Held, at: &Path, attributes: Attributes) -> Result<()> {
@@ -141,16 +140,18 @@ fn attach(root: &OwnedFd, held: Held, at: &Path, attributes: Attributes) -> Resu
     let stat = rustix::fs::fstat(clone.root())
         .map_err(|errno| kernel::Error::new("fstat", kernel::error::path_bytes(at), errno))?;
     let is_dir = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
-    if is_dir {
-        make_dirs(root, at, 0o755)?;
+    let target = if is_dir {
+        make_dirs(root, at, 0o755)?
     } else {
         match target_of(root, at) {
-            Ok(_) => {}
-            Err(error) if error.is_not_found() => write_file(root, at, b"", 0o644)?,
-            Err(error) => return Err(error),
+            Err(error) if error.is_not_found() => {
+                write_file(root, at, b"", 0o644)?;
+                target_of(root, at)?
+            }
+            other => other?,
         }
-    }
-    clone.attach(target_of(root, at)?, kernel::error::path_bytes(at))
+    };
+    clone.attach(target, kernel::error::path_bytes(at))
 }
 
 /// Hides what is there: an empty, unreadable, unwritable directory or file in its place. Nothing there
@@ -198,29 +199,29 @@ fn target_of(root: &OwnedFd, at: &Path) -> Result<OwnedFd> {
 fn parent_of<'p>(root: &OwnedFd, at: &'p Path) -> Result<(OwnedFd, &'p std::ffi::OsStr)> {
     let name = at.file_name().ok_or_else(|| kernel::Error::new("open", kernel::error::path_bytes(at), Errno::INVAL))?;
     let parent = at.parent().unwrap_or(Path::new("/"));
-    make_dirs(root, parent, 0o755)?;
-    Ok((target_of(root, parent)?, name))
+    Ok((make_dirs(root, parent, 0o755)?, name))
 }
 
-fn make_dirs(root: &OwnedFd, at: &Path, mode: u32) -> Result<()> {
+/// The directory at a place beneath the root, made where it is not there.
+fn make_dirs(root: &OwnedFd, at: &Path, mode: u32) -> Result<OwnedFd> {
     match target_of(root, at) {
-        Ok(_) => return Ok(()),
         Err(error) if error.errno == Errno::NOENT => {}
-        Err(error) => return Err(error),
+        other => return other,
     }
-    let mut so_far = PathBuf::new();
-    let mut dir = target_of(root, Path::new("/"))?;
     let all = relative(at);
+    let mut so_far = PathBuf::new();
+    let mut dir: Option<OwnedFd> = None;
     for name in all.components() {
         so_far.push(name);
         let mode = if so_far == all { mode } else { 0o755 };
-        match rustix::fs::mkdirat(&dir, name.as_os_str(), Mode::from_raw_mode(mode)) {
+        let above = dir.as_ref().unwrap_or(root);
+        match rustix::fs::mkdirat(above, name.as_os_str(), Mode::from_raw_mode(mode)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(kernel::Error::new("mkdirat", kernel::error::path_bytes(&so_far), errno)),
         }
-        dir = target_of(root, &so_far)?;
+        dir = Some(mount::place_beneath(above, name.as_ref())?);
     }
-    Ok(())
+    dir.map_or_else(|| target_of(root, at), Ok)
 }
 
 fn write_file(root: &OwnedFd, at: &Path, bytes: &[u8], mode: u32) -> Result<()> {
