@@ -48,7 +48,8 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Option<(usize, Ve
         let mut slices = [IoSliceMut::new(buffer)];
         match rustix::net::recvmsg(&socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
             Ok(message) => break message,
-            Err(Errno::INTR) => {}
+            // A peer that left with something unread says so once; what it had sent is still there.
+            Err(Errno::INTR | Errno::CONNRESET) => {}
             Err(errno) => return Err(Error::new("recvmsg", "", errno)),
         }
     };
@@ -71,4 +72,21 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Option<(usize, Ve
 pub fn peer_uid(socket: impl AsFd) -> Result<u32> {
     let peer = rustix::net::sockopt::socket_peercred(socket).asked("getsockopt", "SO_PEERCRED")?;
     Ok(peer.uid.as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{pair, receive, send};
+
+    #[test]
+    fn what_was_sent_is_heard_though_the_sender_left_with_something_unread() {
+        let (ours, theirs) = pair().expect("a pair");
+        send(&theirs, b"last word", &[]).expect("sent");
+        send(&ours, b"never read", &[]).expect("sent");
+        drop(theirs);
+        let mut buffer = [0; 16];
+        let heard = receive(&ours, &mut buffer).expect("heard").map(|(n, _)| buffer[..n].to_vec());
+        assert_eq!(heard.as_deref(), Some(&b"last word"[..]));
+        assert!(receive(&ours, &mut buffer).expect("the end").is_none());
+    }
 }
