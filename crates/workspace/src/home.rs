@@ -130,7 +130,12 @@ impl LaneHome {
         }
         let dir = open::dir_beneath(&above, id.as_bytes()).doing("open lane directory", &path)?;
         let home = LaneHome { id: id.to_owned(), dir: HomeDir { path, fd: dir }, above };
-        let lock = home.try_lock()?.ok_or_else(|| Error::Exists { path: home.path().to_path_buf() })?;
+        // A sweep may meet the directory before it has its lock: then it is gone, or held to be removed.
+        let lock = match home.try_lock() {
+            Ok(Some(lock)) => lock,
+            Err(error) if !error.is_not_found() => return Err(error),
+            Ok(None) | Err(_) => return Err(Error::Exists { path: home.path().to_path_buf() }),
+        };
         Ok((home, lock))
     }
 
