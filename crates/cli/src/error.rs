@@ -195,7 +195,7 @@ fn hint(error: &EngineError) -> Option<String> {
         }
         E::TargetInside { .. } => "name a directory beside it: `lane export LANE DIR`.".into(),
         E::Refused { .. } => {
-            "`lane doctor` tries everything on this filesystem and names the remedies.".into()
+            "a new lane can be a copy (`--strategy copy`, or leave the option away); `lane doctor` tries the rest.".into()
         }
         E::StateDir { .. } => "`lane --state DIR …` (or LANE_STATE) keeps lanes elsewhere.".into(),
         E::NoStateDir => "set HOME, or name a directory with `--state DIR`.".into(),

@@ -70,11 +70,11 @@ pub fn strategy(row: &Lane) -> Strategy {
 
 /// All roots of a lane, the origin first.
 pub fn roots(row: &Lane) -> Vec<RootView> {
-    let mut roots = vec![RootView { path: path(&row.origin), strategy: strategy(row) }];
+    let mut roots = vec![RootView { path: path(&row.origin), strategy: strategy(row), git: false }];
     for further in row.roots.as_array().map(Vec::as_slice).unwrap_or_default() {
         let strategy = further["strategy"].as_str().and_then(Strategy::from_word).unwrap_or(Strategy::Copy);
         if let Some(bytes) = bytes_of(&further["path"]) {
-            roots.push(RootView { path: path(&bytes), strategy });
+            roots.push(RootView { path: path(&bytes), strategy, git: further["git"] == true });
         }
     }
     roots
@@ -85,7 +85,9 @@ pub fn further_roots(roots: &[RootView]) -> Value {
     roots
         .iter()
         .skip(1)
-        .map(|root| json!({ "path": value_of(&root.path), "strategy": root.strategy.word() }))
+        .map(
+            |root| json!({ "path": value_of(&root.path), "strategy": root.strategy.word(), "git": root.git }),
+        )
         .collect()
 }
 

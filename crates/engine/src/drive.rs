@@ -46,6 +46,8 @@ pub struct Driven {
     pub walk: Option<Walk>,
     /// The run's row.
     pub run: i64,
+    /// False where the lane ended before the command began: it has done nothing.
+    pub began: bool,
 }
 
 /// Runs a command in a lane of our own. `ready` is called once the view stands and the command starts.
@@ -71,8 +73,8 @@ pub fn own(
     })?;
     let cast = streams_have_terminal(&streams);
     let hold = [lock.as_fd()];
-    let inside = spawn::spawn(&launch.plan, Some(&launch.command), streams, options.live, &hold)
-        .map_err(EngineError::Sandbox)?;
+    let inside =
+        spawn::spawn(&launch.plan, Some(&launch.command), streams, &hold).map_err(EngineError::Sandbox)?;
     // While the inside builds its view: the row, the control socket.
     let walls = walls(launch);
     let transcript = (!options.passing).then(|| transcript_path(lane, cast));
@@ -95,17 +97,13 @@ pub fn own(
     };
     ready(monitor);
     let walk = if options.passing { None } else { walk::start(engine.state().path(), lane)? };
-    let place = Where::Own {
-        plan: &launch.plan,
-        handles,
-        control: Some(control),
-        journal_dir,
-        live: options.live,
-    };
-    let outcome = attended(&inside, place, ends, &signals, options.timeout, transcript.as_deref(), cast);
+    let place =
+        Where::Own { plan: &launch.plan, handles, control: Some(control), journal_dir, live: options.live };
+    let outcome =
+        attended(&inside, place, ends, &signals, options.timeout, transcript.as_deref(), cast, monitor);
     control::remove(lane.home.dir().fd.as_fd());
     let exit = finish(engine, lane, run, outcome, Some(LaneState::Idle), monitor)?;
-    Ok(Driven { exit, walk, run })
+    Ok(Driven { exit, walk, run, began: true })
 }
 
 /// Runs a command in a lane that is live already.
@@ -126,11 +124,21 @@ pub fn joined(
     let run = new_run(lane, launch, &walls(launch), Some(&transcript), false);
     let run = engine.ledger()?.act(|act| act.insert_run(&run))?;
     let place = Where::Joined { connection: live.connection };
-    let outcome = attended(&inside, place, ends, &signals, timeout, Some(&transcript), cast);
+    let outcome = attended(&inside, place, ends, &signals, timeout, Some(&transcript), cast, monitor);
+    // The lane may end between the handing out of its namespaces and the fork in them; then the kernel says ENOMEM.
+    let too_late = |outcome: &Outcome| {
+        let no_fork = matches!(&outcome.refused, Some(sandbox::Error::Step { errno, .. }) if *errno == kernel::Errno::NOMEM.raw_os_error());
+        !outcome.started && (outcome.lane_ended || no_fork)
+    };
+    if outcome.as_ref().is_ok_and(too_late) {
+        engine.ledger()?.act(|act| act.end_run(run, clock::now_ms(), ledger::Exit::Code(125)))?;
+        return Ok(Driven { exit: Exit::Lost, walk: None, run, began: false });
+    }
     let exit = finish(engine, lane, run, outcome, None, monitor)?;
-    Ok(Driven { exit, walk: None, run })
+    Ok(Driven { exit, walk: None, run, began: true })
 }
 
+#[expect(clippy::too_many_arguments, reason = "one call with everything that a command is attended with")]
 fn attended(
     inside: &spawn::Inside,
     place: Where<'_>,
@@ -139,9 +147,16 @@ fn attended(
     timeout: Option<Duration>,
     transcript: Option<&Path>,
     cast: bool,
+    monitor: &mut dyn Monitor,
 ) -> sandbox::Result<Outcome> {
     let mut tape = Transcript::new(transcript, cast);
-    let outcome = supervise::supervise(inside, place, ends, signals, timeout, &mut tape);
+    let mut waiting = |others: usize| {
+        let what = format!(
+            "the lane goes on for {others} more that joined it; a signal to this run (Ctrl-C) ends them"
+        );
+        monitor.event(Event::Warning(&what));
+    };
+    let outcome = supervise::supervise(inside, place, ends, signals, timeout, &mut tape, &mut waiting);
     tape.finish();
     outcome
 }
@@ -159,10 +174,16 @@ fn finish(
         Ok(outcome) => exit_of(outcome),
         Err(_) => (Exit::Lost, ledger::Exit::Lost),
     };
-    engine.ledger()?.act(|act| -> ledger::Result<()> {
+    let noted = engine.ledger()?.act(|act| -> ledger::Result<()> {
         act.end_run(run, clock::now_ms(), recorded)?;
         state.map_or(Ok(()), |state| act.set_state(&lane.row.id, state))
-    })?;
+    });
+    if let Err(error) = noted {
+        // A full disk, most likely. The command's own end is worth more than its record, which the next
+        // command settles.
+        let why = EngineError::from(error).with_causes();
+        monitor.event(Event::Warning(&format!("the end of the run could not be recorded: {why}")));
+    }
     let outcome = outcome.map_err(EngineError::Sandbox)?;
     for rename in outcome.renames.iter().filter(|rename| rename.entries >= 1000 || rename.millis >= 500) {
         monitor.event(Event::Warning(&format!(
@@ -229,7 +250,13 @@ fn transcript_path(lane: &OpenLane, cast: bool) -> PathBuf {
     runs.join(format!("{}-{}.{}", clock::now_ms(), std::process::id(), if cast { "cast" } else { "log" }))
 }
 
-fn new_run(lane: &OpenLane, launch: &Launch, walls: &[WallView], transcript: Option<&Path>, live: bool) -> NewRun {
+fn new_run(
+    lane: &OpenLane,
+    launch: &Launch,
+    walls: &[WallView],
+    transcript: Option<&Path>,
+    live: bool,
+) -> NewRun {
     NewRun {
         lane: lane.row.id.clone(),
         argv: launch.command.argv.iter().map(|arg| arg.as_bytes().to_vec()).collect(),

@@ -154,7 +154,7 @@ pub enum EngineError {
         root: PathBuf,
     },
     /// No strategy can make a lane here.
-    #[error("no lane can be made on {}", .path.display())]
+    #[error("{} cannot be a lane: {}", .path.display(), against(.reasons))]
     Refused {
         /// The origin.
         path: PathBuf,
@@ -310,6 +310,11 @@ impl<T> Doing<T> for kernel::Result<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| EngineError::Kernel { doing: what(), source })
     }
+}
+
+/// Each strategy with what speaks against it.
+fn against(reasons: &[(Strategy, String)]) -> String {
+    reasons.iter().map(|(strategy, why)| format!("{}: {why}", strategy.word())).collect::<Vec<_>>().join("; ")
 }
 
 fn list(paths: &[PathBuf]) -> String {

@@ -196,7 +196,7 @@ impl OpenLane {
     /// What drifted anywhere in the origins.
     pub fn drift_all(&self) -> Result<Vec<DriftView>> {
         let mut found = Vec::new();
-        for root in &self.roots {
+        for root in self.roots.iter().filter(|root| !root.view.git) {
             let origin =
                 DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
             let base = Base::load(&self.home, root.index)?;
@@ -243,8 +243,8 @@ impl OpenRoot {
     pub fn changes(&self) -> Result<RootDelta> {
         let mut set = self.workspace.changes()?;
         let before = set.changes.len();
-        set.changes.retain(|change| !is_git_internal(change));
-        set.gaps.retain(|(path, _)| !review::guard::git_internal(path));
+        set.changes.retain(|change| !self.view.git && !is_git_internal(change));
+        set.gaps.retain(|(path, _)| !self.view.git && !review::guard::git_internal(path));
         let git_internal = (before - set.changes.len()) as u64;
         Ok(RootDelta { root: self.view.path.clone(), index: self.index, set, git_internal })
     }

@@ -13,13 +13,13 @@ use sandbox::credentials::Credentials;
 use sandbox::environ::{self, Environment, Wish};
 use sandbox::preset::{self, Preset};
 use sandbox::view::{self, Home, HostFacts};
-use sandbox::{Command, Mode, Plan};
+use sandbox::{Command, Mode, Op, Plan};
 use workspace::{MountMode, MountTable};
 
 use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
-use crate::lane::{OpenLane, lexical, mount_mode};
-use crate::view::{MountView, Net, PlanView};
+use crate::lane::{OpenLane, OpenRoot, lexical, mount_mode};
+use crate::view::{MountView, Net, PlanView, Strategy};
 
 /// Wishes of the user for one run.
 #[derive(Debug, Clone, Default)]
@@ -89,18 +89,23 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
         && let Some(home) = home_dir()
     {
         // The home is (in) the project: its credentials are covered in the lane's tree.
-        hide.extend(credentials.in_home().filter(|path| path.applies_in(&home)).map(|path| home.join(&path.at)));
+        hide.extend(
+            credentials.in_home().filter(|path| path.applies_in(&home)).map(|path| home.join(&path.at)),
+        );
     }
     if mode == Mode::Root {
         hide.extend(credentials.in_system().map(Path::to_path_buf));
     }
+    let dir = std::path::absolute(&wishes.dir).unwrap_or_else(|_| wishes.dir.clone());
     for path in &wishes.hide {
-        let path = lexical(&wishes.dir, path);
+        // Without links, as it stands in the view; what is in the lane alone is named by its letters.
+        let path = std::fs::canonicalize(dir.join(path)).unwrap_or_else(|_| lexical(&dir, path));
         hidden.push((path.clone(), "--hide".into()));
         hide.push(path);
     }
     let mut roots = Vec::with_capacity(lane.roots.len());
     for root in &lane.roots {
+        mountable(root, mode, &mounts)?;
         roots.push(root.workspace.view());
         // What is mounted below the origin is shown read-only: it never just vanishes.
         roots.extend(workspace::attached(&mounts.below(&root.view.path)));
@@ -132,6 +137,17 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
         .filter(|(_, what)| home_dir().is_some_and(|home| home.join(&what[2..]).exists()))
         .collect();
     Ok(Launch { plan, command, environment, direct: request.read_write, shared, hidden })
+}
+
+/// Refuses, with the mount's name, what the kernel would refuse with EINVAL: an overlay of a user over a tree
+/// below which something was mounted since the lane was made.
+fn mountable(root: &OpenRoot, mode: Mode, mounts: &MountTable) -> Result<()> {
+    let below = mounts.below(&root.view.path);
+    if below.is_empty() || mode == Mode::Root || root.view.strategy != Strategy::Overlay {
+        return Ok(());
+    }
+    let reason = workspace::choose::Reason::Submounts(below).to_string();
+    Err(EngineError::Refused { path: root.view.path.clone(), reasons: vec![(Strategy::Overlay, reason)] })
 }
 
 /// The user's home, without links; `None` where there is none.
@@ -173,7 +189,8 @@ fn home(
         hidden.push((at.join(&path.at), path.reason.clone()));
     }
     absent.extend(ours.iter().filter_map(|dir| dir.strip_prefix(&at).ok()).map(Path::to_path_buf));
-    let state_on_overlay = mounts.mount_of(engine.state().path()).is_some_and(|mount| mount.fs_type == "overlay");
+    let state_on_overlay =
+        mounts.mount_of(engine.state().path()).is_some_and(|mount| mount.fs_type == "overlay");
     if state_on_overlay || !mounts.below(&at).is_empty() {
         return assembled(lane, &at, &absent, mounts, state_on_overlay);
     }
@@ -202,7 +219,13 @@ fn overlay(lane: &OpenLane, part: &str, like: &Path, lowers: Vec<PathBuf>) -> Re
 
 /// A home that cannot be one layer: its directories are overlays of their own where they can, everything
 /// else is shown read-only; what is absent is not shown at all.
-fn assembled(lane: &OpenLane, at: &Path, absent: &[PathBuf], mounts: &MountTable, no_overlay: bool) -> Result<Home> {
+fn assembled(
+    lane: &OpenLane,
+    at: &Path,
+    absent: &[PathBuf],
+    mounts: &MountTable,
+    no_overlay: bool,
+) -> Result<Home> {
     use std::os::unix::ffi::OsStrExt as _;
     let dir = kernel::open::root_dir(at).doing(|| format!("open {}", at.display()))?;
     let mut parts = Vec::new();
@@ -216,22 +239,28 @@ fn assembled(lane: &OpenLane, at: &Path, absent: &[PathBuf], mounts: &MountTable
         let inner: Vec<PathBuf> =
             absent.iter().filter_map(|path| path.strip_prefix(name).ok()).map(Path::to_path_buf).collect();
         let is_mount = mounts.below(at).contains(&path);
-        if meta.is_dir() && !no_overlay && !is_mount && mounts.below(&path).is_empty() && inner.is_empty() {
+        if meta.is_dir() && !no_overlay && !is_mount && mounts.below(&path).is_empty() {
             let part = format!("{:x}", fingerprint(&entry.name));
-            let overlay = overlay(lane, &part, &path, vec![path.clone()])?;
-            let what = MountWhat::Overlay(overlay);
-            parts.push(MountSpec { what, target: path, read_only: false, no_exec: false });
+            let what = MountWhat::Overlay(overlay(lane, &part, &path, vec![path.clone()])?);
+            let absent =
+                sandbox::mask::facts(&path, &inner).doing(|| format!("look at {}", path.display()))?;
+            let mount = MountSpec { what, target: path, read_only: false, no_exec: false };
+            parts.push(Op::Masked { mount, absent });
         } else if meta.is_dir() && !inner.is_empty() {
             // Entry by entry, so that the absent ones are left out; deeper ones are taken with their directory.
             let tops: Vec<&OsStr> = inner.iter().filter_map(|path| path.iter().next()).collect();
             let Ok(sub) = kernel::open::root_dir(&path) else { continue };
             for inside in kernel::dir::entries(&sub).unwrap_or_default() {
                 if !tops.contains(&OsStr::from_bytes(&inside.name)) {
-                    parts.extend(read_only(path.join(OsStr::from_bytes(&inside.name))));
+                    parts.extend(read_only(path.join(OsStr::from_bytes(&inside.name))).map(Op::Mount));
                 }
             }
+        } else if meta.is_symlink() {
+            let target =
+                kernel::meta::read_link_at(&dir, &entry.name).doing(|| format!("read {}", path.display()))?;
+            parts.push(Op::Symlink { at: path, target: PathBuf::from(OsStr::from_bytes(&target)) });
         } else {
-            parts.extend(read_only(path));
+            parts.extend(read_only(path).map(Op::Mount));
         }
     }
     Ok(Home::Assembled { at: at.to_path_buf(), parts })
@@ -249,7 +278,8 @@ fn read_only(path: PathBuf) -> Option<MountSpec> {
 }
 
 fn fingerprint(name: &[u8]) -> u64 {
-    name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    name.iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Paths of the command line, absolute and without links; each must be there.
@@ -325,12 +355,14 @@ pub fn settle_renames(engine: &Engine, lane: &OpenLane, lock: &Lock) -> Result<(
     if !sandbox::notify::has_journal(dir) {
         return Ok(());
     }
-    let launch = prepare(engine, lane, &Wishes { dir: lane.roots[0].view.path.clone(), ..Wishes::default() })?;
+    let launch =
+        prepare(engine, lane, &Wishes { dir: lane.roots[0].view.path.clone(), ..Wishes::default() })?;
     for root in &lane.roots {
         root.workspace.before_mount()?;
     }
     let (streams, _ends) = sandbox::supervise::detached().map_err(EngineError::Sandbox)?;
-    let inside = sandbox::spawn::spawn(&launch.plan, None, streams, true, &[lock.as_fd()]).map_err(EngineError::Sandbox)?;
+    let inside =
+        sandbox::spawn::spawn(&launch.plan, None, streams, &[lock.as_fd()]).map_err(EngineError::Sandbox)?;
     let settled = inside
         .ready(&launch.plan)
         .and_then(|handles| sandbox::notify::recover_renames(&handles, dir))
@@ -374,7 +406,10 @@ pub fn show(engine: &Engine, making: &crate::ops::new::NewRequest, wishes: &Wish
         lane: (!temporary || making.name.is_some()).then_some(name),
         strategy,
         why,
-        rejected: rejected.into_iter().map(|(strategy, why)| (strategy.word().to_owned(), why.to_string())).collect(),
+        rejected: rejected
+            .into_iter()
+            .map(|(strategy, why)| (strategy.word().to_owned(), why.to_string()))
+            .collect(),
         mounts: launch.plan.ops.iter().filter_map(mount_view).collect(),
         hidden: launch.hidden.clone(),
         walls: crate::drive::walls(&launch),
@@ -398,9 +433,14 @@ pub fn show(engine: &Engine, making: &crate::ops::new::NewRequest, wishes: &Wish
 }
 
 fn mount_view(op: &sandbox::Op) -> Option<MountView> {
-    use sandbox::Op;
     let view = |target: &Path, kind: &str, source: Option<PathBuf>, read_only| {
-        Some(MountView { target: target.to_path_buf(), kind: kind.into(), source, read_only, why: String::new() })
+        Some(MountView {
+            target: target.to_path_buf(),
+            kind: kind.into(),
+            source,
+            read_only,
+            why: String::new(),
+        })
     };
     match op {
         Op::Mount(spec) => {

@@ -117,6 +117,40 @@ pub fn seccomp(listen: bool) -> Result<std::result::Result<(), String>> {
     in_child(Namespaces::default(), install).doing(|| "start a probe".to_owned())
 }
 
+/// Builds a lane's view over the bare system and raises the walls of pid 1, as for a run, and runs nothing in it.
+pub fn view(engine: &Engine) -> Result<std::result::Result<(), String>> {
+    use kernel::mountspec::{MountSpec, MountWhat};
+    use sandbox::{Mode, Op, Plan};
+    let mount = |what, target: &str, read_only| {
+        Op::Mount(MountSpec { what, target: target.into(), read_only, no_exec: false })
+    };
+    let all = [Namespaces::MOUNT, Namespaces::PID, Namespaces::IPC, Namespaces::UTS, Namespaces::CGROUP];
+    let mode = if kernel::privilege::is_root() { Mode::Root } else { Mode::User };
+    let all = all.into_iter().fold(Namespaces::default(), Namespaces::with);
+    let plan = Plan {
+        mode,
+        namespaces: if mode == Mode::User { all.with(Namespaces::USER) } else { all },
+        root_at: engine.state().path().to_path_buf(),
+        ops: vec![
+            mount(MountWhat::Bind { source: "/usr".into(), recursive: true }, "/usr", true),
+            mount(MountWhat::Tmpfs { mode: 0o1777, size: None }, "/tmp", false),
+            mount(MountWhat::Proc, "/proc", false),
+            mount(MountWhat::Devpts, "/dev/pts", false),
+            Op::Device { name: "null".into() },
+        ],
+        emulate_rename: false,
+    };
+    let tried = (|| -> sandbox::Result<()> {
+        let (streams, _ends) = sandbox::supervise::detached()?;
+        let inside = sandbox::spawn::spawn(&plan, None, streams, &[])?;
+        let ready = inside.ready(&plan);
+        inside.tell(sandbox::message::ToInside::Kill);
+        inside.reap();
+        ready.map(drop)
+    })();
+    Ok(tried.map_err(|error| error.to_string()))
+}
+
 /// Does `body` in a child with a mount namespace (and a user namespace) of its own.
 fn in_namespaces(
     user: bool,

@@ -66,7 +66,9 @@ pub fn sweep(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
         return Ok(());
     }
     let state = engine.state().path();
-    for remnant in workspace::recover::remnants(state, &is_known, Duration::from_millis(RETENTION_MS.unsigned_abs()))? {
+    for remnant in
+        workspace::recover::remnants(state, &is_known, Duration::from_millis(RETENTION_MS.unsigned_abs()))?
+    {
         let is_empty = || LaneHome::open(state, &remnant.id).is_ok_and(|home| never_ran(&home));
         let clear = match remnant.kind {
             RemnantKind::HalfMade | RemnantKind::Temporary => true,
@@ -96,16 +98,17 @@ fn never_ran(home: &LaneHome) -> bool {
 fn settle_live(engine: &Engine, row: &mut Lane, monitor: &mut dyn Monitor) -> Result<()> {
     let Ok(home) = LaneHome::open(engine.state().path(), &row.id) else { return Ok(()) };
     let Some(_lock) = home.try_lock()? else { return Ok(()) };
-    engine.ledger()?.act(|act| -> ledger::Result<()> {
+    let last = engine.ledger()?.last_run(&row.id)?.filter(|run| run.ended_at.is_none());
+    let noted = engine.ledger()?.act(|act| -> ledger::Result<()> {
         act.set_state(&row.id, LaneState::Idle)?;
-        Ok(())
-    })?;
-    if let Some(run) = engine.ledger()?.last_run(&row.id)?
-        && run.ended_at.is_none()
-    {
-        engine.ledger()?.end_run(run.id, clock::now_ms(), Exit::Lost)?;
-    }
+        last.map_or(Ok(()), |run| act.end_run(run.id, clock::now_ms(), Exit::Lost))
+    });
     row.state = LaneState::Idle;
+    if let Err(error) = noted {
+        // A full disk must not keep anybody from looking, nor from dropping what fills it.
+        monitor.event(Event::Warning(&format!("what became of {} could not be recorded: {error}", row.name)));
+        return Ok(());
+    }
     monitor.event(Event::Repaired("a lane was left live", &row.name));
     Ok(())
 }

@@ -126,6 +126,8 @@ pub struct RootView {
     pub path: PathBuf,
     /// How its view is made.
     pub strategy: Strategy,
+    /// A repository elsewhere that the `.git` of another root points to: all its changes are git's own.
+    pub git: bool,
 }
 
 /// A lane, as `ls` and `show` tell of it.

@@ -22,7 +22,10 @@ pub fn start(state: &std::path::Path, lane: &OpenLane) -> Result<Option<Walk>> {
     let missing: Vec<usize> = lane
         .roots
         .iter()
-        .filter(|root| !lane.home.path().join(workspace::manifest::file_name(root.index)).exists())
+        // Nothing of a repository elsewhere is ever kept: nobody asks what it was.
+        .filter(|root| {
+            !root.view.git && !lane.home.path().join(workspace::manifest::file_name(root.index)).exists()
+        })
         .map(|root| root.index)
         .collect();
     if missing.is_empty() {
@@ -39,6 +42,8 @@ pub fn start(state: &std::path::Path, lane: &OpenLane) -> Result<Option<Walk>> {
 
 fn walk(state: &std::path::Path, lane: &OpenLane, missing: &[usize]) -> Result<()> {
     let _ = rustix::process::setsid();
+    // Nobody waits for us to unmount a filesystem.
+    let _ = rustix::process::chdir("/");
     if let Ok(null) = kernel::open::null() {
         let _ = rustix::stdio::dup2_stdin(&null);
         let _ = rustix::stdio::dup2_stdout(&null);
@@ -56,8 +61,10 @@ pub fn record(home: &LaneHome, lane: &OpenLane, roots: &[usize]) -> Result<()> {
     let stamp = workspace::base::read_stamp(home)?;
     for index in roots {
         let root = &lane.roots[*index];
-        let origin = kernel::open::root_dir(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
-        let options = RecordOptions { since: Some(stamp.time), skip: &root.skipped, ..RecordOptions::default() };
+        let origin =
+            kernel::open::root_dir(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
+        let options =
+            RecordOptions { since: Some(stamp.time), skip: &root.skipped, ..RecordOptions::default() };
         let name = workspace::manifest::file_name(*index);
         workspace::record(origin.as_fd(), &options, home.dir(), &name, &AtomicBool::new(false))?;
     }

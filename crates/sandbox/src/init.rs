@@ -39,7 +39,6 @@ pub(crate) struct Birth<'b> {
     pub(crate) plan: &'b Plan,
     pub(crate) command: Option<&'b Command>,
     pub(crate) streams: &'b Streams,
-    pub(crate) live: bool,
     pub(crate) ids: (u32, u32),
     pub(crate) hold: &'b [BorrowedFd<'b>],
 }
@@ -53,7 +52,7 @@ pub(crate) fn main(channel: &OwnedFd, birth: &Birth<'_>) -> ! {
             process::exit_now(125)
         }
     };
-    stand_by(channel, started, birth.live)
+    stand_by(channel, started)
 }
 
 fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Option<Started>> {
@@ -82,7 +81,8 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Option<Started>> {
     rootfs::build(birth.plan)?;
     if birth.plan.mode == Mode::User {
         // A second wall beside the filter: no user namespace below this one.
-        write_proc("/proc/sys/user/max_user_namespaces", b"0").step(Stage::Walls, "shut nested user namespaces")?;
+        write_proc("/proc/sys/user/max_user_namespaces", b"0")
+            .step(Stage::Walls, "shut nested user namespaces")?;
     }
     kernel::privilege::not_dumpable().step(Stage::Walls, "shut pid 1 to tracing")?;
     kernel::privilege::no_new_privs().step(Stage::Walls, "no_new_privs")?;
@@ -91,7 +91,8 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Option<Started>> {
     // capset and securebits do not clear the death signal, but an id change would: say it again.
     process::die_with_parent().step(Stage::Walls, "die with the supervisor")?;
     let handles: Vec<BorrowedFd<'_>> = handles.iter().map(|fd| fd.as_fd()).collect();
-    fdpass::send(channel, &FromInside::Ready.encode(), &handles).step(Stage::Walls, "say that the view stands")?;
+    fdpass::send(channel, &FromInside::Ready.encode(), &handles)
+        .step(Stage::Walls, "say that the view stands")?;
     match birth.command {
         Some(command) => {
             let plan = birth.plan;
@@ -114,20 +115,18 @@ fn write_proc(path: &str, bytes: &[u8]) -> kernel::Result<()> {
     file.write_all(bytes).map_err(|error| kernel::Error::from_io("write", path, &error))
 }
 
-fn stand_by(channel: &OwnedFd, started: Option<Started>, live: bool) -> ! {
+/// Waits for the word to end: a command may end before others that joined the lane do.
+fn stand_by(channel: &OwnedFd, started: Option<Started>) -> ! {
     let Ok(children) = signal::block_and_watch(&[Signal::CHILD.as_raw()]) else { process::exit_now(125) };
     let mut command = started.map(|started| started.pid);
     let mut end: Option<Instant> = None;
     loop {
-        if reap(channel, &mut command) && !live {
-            end = end.or_else(|| Some(terminate()));
-        }
+        reap(channel, &mut command);
         if end.is_some_and(|end| alone() || Instant::now() >= end) {
             let _ = process::kill(-1, Signal::KILL.as_raw());
             process::exit_now(0)
         }
-        let mut fds =
-            [PollFd::new(channel, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+        let mut fds = [PollFd::new(channel, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
         // While things end, look again often: a process that is not our child tells us nothing.
         let timeout = end.map(|_| rustix::event::Timespec { tv_sec: 0, tv_nsec: 2_000_000 });
         if let Err(errno) = rustix::event::poll(&mut fds, timeout.as_ref())
@@ -157,20 +156,17 @@ fn stand_by(channel: &OwnedFd, started: Option<Started>, live: bool) -> ! {
     }
 }
 
-/// Collects every change of a child's state; true once the command has ended.
-fn reap(channel: &OwnedFd, command: &mut Option<i32>) -> bool {
-    let mut ended = false;
+/// Collects every change of a child's state, and tells of the command's.
+fn reap(channel: &OwnedFd, command: &mut Option<i32>) {
     while let Ok(Some((pid, status))) = process::wait(Which::Any, false, true) {
         if Some(pid) != *command {
             continue;
         }
         let _ = fdpass::send(channel, &FromInside::Changed(status).encode(), &[]);
         if matches!(status, Status::Exited(_) | Status::Killed(_)) {
-            ended = true;
             *command = None;
         }
     }
-    ended
 }
 
 /// Asks everything inside to end; what is stopped is woken so that it can.

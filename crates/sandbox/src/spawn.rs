@@ -54,7 +54,8 @@ impl Inside {
     pub fn ready(&self, plan: &Plan) -> Result<Handles> {
         match self.hear()? {
             Some((FromInside::Ready, fds)) => {
-                let kinds = HANDED_OUT.iter().map(|(kind, _)| *kind).filter(|kind| plan.namespaces.has(*kind));
+                let kinds =
+                    HANDED_OUT.iter().map(|(kind, _)| *kind).filter(|kind| plan.namespaces.has(*kind));
                 Ok(Handles { fds: kinds.zip(fds).collect() })
             }
             Some((FromInside::Failed { stage, errno, step, cause }, _)) => {
@@ -68,18 +69,20 @@ impl Inside {
 
     /// Waits for the leader itself to end.
     pub fn reap(&self) -> Option<Status> {
-        process::wait(Which::Pidfd(self.leader.pidfd.as_fd()), true, false).ok().flatten().map(|(_, status)| status)
+        process::wait(Which::Pidfd(self.leader.pidfd.as_fd()), true, false)
+            .ok()
+            .flatten()
+            .map(|(_, status)| status)
     }
 }
 
 /// Forks pid 1 of a new lane. The caller goes on at once and calls [`Inside::ready`] when it has nothing
-/// better to do. With `live`, the lane goes on after its command has ended. Pid 1 holds `hold` (the lane's
-/// lock) until it ends, so that nobody mounts the layers while they are still mounted.
+/// better to do. The lane goes on until it is told to end or its supervisor is gone. Pid 1 holds `hold` (the
+/// lane's lock) until it ends, so that nobody mounts the layers while they are still mounted.
 pub fn spawn(
     plan: &Plan,
     command: Option<&Command>,
     streams: Streams,
-    live: bool,
     hold: &[BorrowedFd<'_>],
 ) -> Result<Inside> {
     let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
@@ -88,7 +91,7 @@ pub fn spawn(
         Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
         Forked::Child => {
             drop(ours);
-            init::main(&theirs, &Birth { plan, command, streams: &streams, live, ids, hold })
+            init::main(&theirs, &Birth { plan, command, streams: &streams, ids, hold })
         }
     }
 }

@@ -62,7 +62,8 @@ impl HostFacts {
             let found = match kind {
                 FileType::Directory => TopEntry::Dir,
                 FileType::Symlink => {
-                    let target = kernel::meta::read_link_at(&root, &entry.name).step(Stage::Facts, "read a link of /")?;
+                    let target = kernel::meta::read_link_at(&root, &entry.name)
+                        .step(Stage::Facts, "read a link of /")?;
                     TopEntry::Symlink(PathBuf::from(OsStr::from_bytes(&target)))
                 }
                 FileType::RegularFile => TopEntry::File,
@@ -76,7 +77,8 @@ impl HostFacts {
             resolv_conf: content_of(Path::new("/etc/resolv.conf")),
             hosts: content_of(Path::new("/etc/hosts")),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            shared_homes: rustix::fs::access(&brew, rustix::fs::Access::EXISTS).map_or(Vec::new(), |()| vec![brew]),
+            shared_homes: rustix::fs::access(&brew, rustix::fs::Access::EXISTS)
+                .map_or(Vec::new(), |()| vec![brew]),
         })
     }
 }
@@ -110,8 +112,8 @@ pub enum Home {
     Assembled {
         /// The home.
         at: PathBuf,
-        /// What is mounted in it, in order.
-        parts: Vec<MountSpec>,
+        /// What stands in it, in order.
+        parts: Vec<Op>,
     },
     /// The home lies inside a root of the lane, or there is none.
     None,
@@ -162,7 +164,7 @@ pub fn plan(host: &HostFacts, request: &Request) -> Plan {
         }),
         Home::Assembled { at, parts } => {
             ops.push(tmpfs(at, 0o755));
-            ops.extend(parts.iter().cloned().map(Op::Mount));
+            ops.extend(parts.iter().cloned());
         }
         Home::None => {}
     }
@@ -276,11 +278,10 @@ fn private_places(uid: u32, ops: &mut Vec<Op>) {
 
 /// Own resolv.conf and hosts. A file that truly lies in /run (as resolved's does) is made anew there.
 fn names_and_addresses(host: &HostFacts, own_network: bool, ops: &mut Vec<Op>) {
-    let hosts = format!("127.0.0.1\tlocalhost {0}\n::1\tlocalhost ip6-localhost {0}\n", host.hostname).into_bytes();
+    let hosts =
+        format!("127.0.0.1\tlocalhost {0}\n::1\tlocalhost ip6-localhost {0}\n", host.hostname).into_bytes();
     let none = b"# this lane has no network\n".to_vec();
-    for (found, own, name) in
-        [(&host.resolv_conf, none, "resolv.conf"), (&host.hosts, hosts, "hosts")]
-    {
+    for (found, own, name) in [(&host.resolv_conf, none, "resolv.conf"), (&host.hosts, hosts, "hosts")] {
         let Some((real, content)) = found else { continue };
         let bytes = if own_network { own } else { content.clone() };
         if real.starts_with("/run") {

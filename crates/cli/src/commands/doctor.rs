@@ -65,6 +65,7 @@ fn is_needed(id: CheckId) -> bool {
             | CheckId::UserNamespace
             | CheckId::Namespaces
             | CheckId::Seccomp
+            | CheckId::View
             | CheckId::Strategy
     )
 }
@@ -79,6 +80,7 @@ fn word(id: CheckId) -> &'static str {
         CheckId::Overlay => "overlay",
         CheckId::Reflink => "reflink",
         CheckId::Seccomp => "seccomp",
+        CheckId::View => "view",
         CheckId::SeccompNotify => "seccomp-notify",
         CheckId::Landlock => "landlock",
         CheckId::Project => "project",
@@ -114,6 +116,10 @@ fn remedy(check: &Check) -> Option<&'static str> {
         CheckId::Seccomp => "the kernel needs CONFIG_SECCOMP_FILTER; lanes do not run without it",
         CheckId::SeccompNotify => {
             "Linux 5.5 or newer; without it renaming a directory of the original answers EXDEV"
+        }
+        CheckId::View => {
+            "the step that failed is named: a container or a policy of this system refuses it (in a container: \
+             `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`)"
         }
         CheckId::Landlock => "add landlock to the kernel's `lsm=` list; the other walls stand without it",
         CheckId::Project => "see what was found; `--strategy copy` makes a lane of what overlay cannot hold",

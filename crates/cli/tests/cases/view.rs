@@ -20,11 +20,14 @@ fn state_and_layers_are_absent_inside() {
         world.lane("b");
         let state = world.env.state();
         let script = format!(
-            "ls {0}/lane.db {0}/lanes 2>&1 && exit 1; ls -A {0} 2>/dev/null; (echo x > {0}/x) 2>/dev/null && exit 1; chmod 755 {0} 2>/dev/null && ls -A {0}; exit 0",
+            "ls {0}/lane.db {0}/lanes 2>&1 && exit 1; ls -A {0} 2>/dev/null || true; (echo x > {0}/x) 2>/dev/null && exit 1; chmod 755 {0} 2>/dev/null && ls -A {0}; exit 0",
             state.display()
         );
         let ran = world.sh("a", &script);
-        assert!(!ran.out().contains("lane.db") || ran.out().contains("No such") || ran.out().contains("denied"), "{ran}");
+        assert!(
+            !ran.out().contains("lane.db") || ran.out().contains("No such") || ran.out().contains("denied"),
+            "{ran}"
+        );
         let lines: Vec<&str> = ran.out().leak().lines().collect();
         assert!(lines.iter().all(|line| line.starts_with("ls: cannot")), "{lines:?}");
     });
@@ -48,10 +51,26 @@ fn credentials_are_absent_and_can_be_made_anew() {
     open_each(|world| {
         let home = world.env.home();
         let secrets = [
-            ".ssh/id_ed25519", ".gnupg/private-keys-v1.d/k", ".aws/credentials", ".config/gcloud/creds.db", ".azure/token", ".kube/config",
-            ".docker/config.json", ".pypirc", ".cargo/credentials.toml", ".git-credentials", ".config/gh/hosts.yml", ".netrc",
-            ".mozilla/firefox/p/logins.json", ".config/google-chrome/Default/Cookies", ".local/share/keyrings/login.keyring",
-            ".bash_history", ".zsh_history", ".python_history", ".claude/.credentials.json", ".codex/auth.json",
+            ".ssh/id_ed25519",
+            ".gnupg/private-keys-v1.d/k",
+            ".aws/credentials",
+            ".config/gcloud/creds.db",
+            ".azure/token",
+            ".kube/config",
+            ".docker/config.json",
+            ".pypirc",
+            ".cargo/credentials.toml",
+            ".git-credentials",
+            ".config/gh/hosts.yml",
+            ".netrc",
+            ".mozilla/firefox/p/logins.json",
+            ".config/google-chrome/Default/Cookies",
+            ".local/share/keyrings/login.keyring",
+            ".bash_history",
+            ".zsh_history",
+            ".python_history",
+            ".claude/.credentials.json",
+            ".codex/auth.json",
         ];
         for path in secrets {
             world.env.write(&home.join(path), b"secret\n");
@@ -61,10 +80,11 @@ fn credentials_are_absent_and_can_be_made_anew() {
         world.env.write(&home.join(".cargo/config.toml"), b"harmless\n");
         let before = Listing::of(&home);
         world.lane("a");
-        let look = "cd; for f in $(find . -type f) ; do case $f in ./.config/tool/settings|./.cargo/config.toml) cat $f;; *) echo found $f;; esac; done; grep -r secret . ; true";
+        let look = "cd; for f in $(find . -type f) ; do case $f in ./.config/tool/settings|./.cargo/config.toml) cat $f;; *) echo found $f;; esac; done; grep -r secret . || true";
         let ran = world.sh("a", look);
         assert_eq!(ran.out(), "harmless\nharmless\n", "{ran}");
-        let make = format!("cd; for f in {}; do mkdir -p $(dirname $f); echo own > $f; done", secrets.join(" "));
+        let make =
+            format!("cd; for f in {}; do mkdir -p $(dirname $f); echo own > $f; done", secrets.join(" "));
         world.sh("a", &make);
         let again = format!("cd; cat {}", secrets.join(" "));
         assert_eq!(world.sh("a", &again).out(), "own\n".repeat(secrets.len()));
@@ -87,7 +107,8 @@ fn a_settings_file_without_a_login_is_seen() {
 fn homes_of_other_people_are_absent() {
     open_each(|world| {
         world.lane("a");
-        let ran = world.sh("a", "ls -A /home /root 2>/dev/null | grep -v -e '^/' -e linuxbrew -e '^$' || true");
+        let ran =
+            world.sh("a", "ls -A /home /root 2>/dev/null | grep -v -e '^/' -e linuxbrew -e '^$' || true");
         let own = std::path::Path::new("/home").join(world.env.home().components().nth(2).unwrap());
         let foreign: Vec<&str> = ran.out().leak().lines().filter(|name| !own.ends_with(name)).collect();
         assert!(foreign.is_empty(), "{foreign:?}");
@@ -106,7 +127,25 @@ fn ro_shows_bind_writes_through_and_is_announced_hide_covers() {
         world.lane("a");
         let at = |name: &str| place.join(name).to_str().unwrap().to_owned();
         let args = |script: &'static str| {
-            let all = ["run", "-n", "a", "--ro", &at("seen"), "--bind", &at("direct"), "--hide", &at("hidden"), "--hide", "secret.key", "--hide", "secrets", "--", "sh", "-c", script];
+            let all = [
+                "run",
+                "-n",
+                "a",
+                "--ro",
+                &at("seen"),
+                "--bind",
+                &at("direct"),
+                "--hide",
+                &at("hidden"),
+                "--hide",
+                "secret.key",
+                "--hide",
+                "secrets",
+                "--",
+                "sh",
+                "-c",
+                script,
+            ];
             let mut command = world.env.lane(&world.project, &all);
             command.env("PLACE", &place);
             Running::start(command).wait(SOON)
@@ -116,8 +155,14 @@ fn ro_shows_bind_writes_through_and_is_announced_hide_covers() {
         assert!(ran.err().contains(&format!("{} writes directly to the original", at("direct"))), "{ran}");
         assert_eq!(std::fs::read(place.join("direct/file")).unwrap(), b"host\nin\n");
         for script in [
-            "echo x >> $PLACE/seen/file", "cat $PLACE/hidden/file", "ls $PLACE/hidden/", "cat secret.key", "cat secrets/deep", "ls secrets/",
-            "echo x > secret.key", "rm -f secret.key",
+            "echo x >> $PLACE/seen/file",
+            "cat $PLACE/hidden/file",
+            "ls $PLACE/hidden/",
+            "cat secret.key",
+            "cat secrets/deep",
+            "ls secrets/",
+            "echo x > secret.key",
+            "rm -f secret.key",
         ] {
             let ran = args(script);
             assert_ne!(ran.code, Some(0), "{script}: {ran}");
@@ -137,7 +182,19 @@ fn a_credential_that_is_named_with_ro_is_seen() {
         let before = Listing::of(&home);
         let ssh = home.join(".ssh");
         let netrc = home.join(".netrc");
-        let args = ["run", "-n", "a", "--ro", ssh.to_str().unwrap(), "--ro", netrc.to_str().unwrap(), "--", "sh", "-c", "cat ~/.ssh/known_hosts ~/.netrc"];
+        let args = [
+            "run",
+            "-n",
+            "a",
+            "--ro",
+            ssh.to_str().unwrap(),
+            "--ro",
+            netrc.to_str().unwrap(),
+            "--",
+            "sh",
+            "-c",
+            "cat ~/.ssh/known_hosts ~/.netrc",
+        ];
         assert_eq!(world.ok(&args).out(), "host key\nlogin\n");
         before.assert_same(&Listing::of(&home));
     });
@@ -148,16 +205,44 @@ fn the_plan_says_what_is_mounted_hidden_and_enforced_and_runs_nothing() {
     open_each(|world| {
         world.env.write(&world.env.home().join(".ssh/id"), b"key\n");
         let before = Listing::of(&world.project);
-        let plan = world.json(&["run", "--strategy", world.made.word(), "--net", "none", "--show-plan", "--", "touch", "x"]);
+        let plan = world.json(&[
+            "run",
+            "--strategy",
+            world.made.word(),
+            "--net",
+            "none",
+            "--show-plan",
+            "--",
+            "touch",
+            "x",
+        ]);
         assert_eq!(plan["strategy"], world.made.word());
-        let targets: Vec<&str> = plan["mounts"].as_array().unwrap().iter().map(|m| m["target"].as_str().unwrap()).collect();
-        for wanted in ["/tmp", "/proc", "/dev", "/usr", world.project.to_str().unwrap(), world.env.home().to_str().unwrap()] {
+        let targets: Vec<&str> =
+            plan["mounts"].as_array().unwrap().iter().map(|m| m["target"].as_str().unwrap()).collect();
+        for wanted in [
+            "/tmp",
+            "/proc",
+            "/dev",
+            "/usr",
+            world.project.to_str().unwrap(),
+            world.env.home().to_str().unwrap(),
+        ] {
             assert!(targets.contains(&wanted), "{wanted} in {targets:?}");
         }
         let ssh = world.env.home().join(".ssh");
-        let hidden: Vec<&str> = plan["hidden"].as_array().unwrap().iter().map(|m| m["path"].as_str().unwrap()).collect();
-        assert!(hidden.contains(&ssh.to_str().unwrap()) && hidden.contains(&world.env.state().to_str().unwrap()), "{hidden:?}");
-        assert!(plan["walls"].as_array().unwrap().iter().any(|wall| wall["name"] == "seccomp" && wall["status"] == "full"));
+        let hidden: Vec<&str> =
+            plan["hidden"].as_array().unwrap().iter().map(|m| m["path"].as_str().unwrap()).collect();
+        assert!(
+            hidden.contains(&ssh.to_str().unwrap()) && hidden.contains(&world.env.state().to_str().unwrap()),
+            "{hidden:?}"
+        );
+        assert!(
+            plan["walls"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|wall| wall["name"] == "seccomp" && wall["status"] == "full")
+        );
         before.assert_same(&Listing::of(&world.project));
         assert_eq!(world.state_names("lanes"), Vec::<String>::new());
         assert_eq!(world.json(&["ls"]), serde_json::json!([]));

@@ -150,6 +150,7 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
     }
     let is_everything = request.paths.is_empty();
     let deltas = lane.changes()?;
+    deltas.iter().for_each(|delta| tell_parted(delta, monitor));
     let drift = lane.drift(&deltas)?;
     let mut view = KeepView {
         lane: view,
@@ -170,6 +171,29 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
         roots.push(plan_root(root, delta, Selection::of(paths), &drift, suspect, request.set_id, &mut view)?);
     }
     Ok(PreparedKeep { view, lane, roots, _lock: lock })
+}
+
+/// Says which changes write one of several names of a file. Where the lane's layers cannot hold links
+/// together, the others keep what they had.
+fn tell_parted(delta: &RootDelta, monitor: &mut dyn Monitor) {
+    use tree::ChangeKind::Modify;
+    let linked = |change: &&tree::Change| {
+        change.kind == Modify && change.old.as_ref().is_some_and(|old| old.is_file() && old.nlink > 1)
+    };
+    let ino = |change: &tree::Change| change.old.as_ref().map(|old| (old.ino, old.nlink));
+    let written: Vec<&tree::Change> = delta.set.changes.iter().filter(linked).collect();
+    for change in &written {
+        let Some((number, names)) = ino(change) else { continue };
+        let together =
+            written.iter().filter(|other| ino(other).is_some_and(|(other, _)| other == number)).count()
+                as u64;
+        if together < u64::from(names) {
+            let path = change.path.as_bytes().escape_ascii();
+            monitor.event(Event::Warning(&format!(
+                "{path} is a hard link, one of {names} names of a file: the others keep the old content"
+            )));
+        }
+    }
 }
 
 fn plan_root(

@@ -65,6 +65,8 @@ pub struct RootPlan {
     pub placed: workspace::Placed,
     /// How it is made, and why.
     pub choice: workspace::Choice,
+    /// A repository that another root's `.git` points to.
+    pub git: bool,
 }
 
 /// Facts and choices for every root; makes nothing.
@@ -74,7 +76,35 @@ pub fn plan_roots(engine: &Engine, request: &NewRequest, layers: Option<&Path>) 
         tops.push(further_root(engine, &request.dir, also, &tops)?);
     }
     let mounts = MountTable::load()?;
-    tops.iter().map(|top| plan_root(engine, top, &mounts, request.strategy, layers)).collect()
+    let mut plans = Vec::with_capacity(tops.len());
+    for top in &tops {
+        plans.push(plan_root(engine, top, &mounts, request.strategy, layers)?);
+    }
+    for dir in repositories(&plans) {
+        let mut plan = plan_root(engine, &dir, &mounts, request.strategy, layers)?;
+        plan.git = true;
+        plans.push(plan);
+    }
+    Ok(plans)
+}
+
+/// Repositories outside every root that a root's `.git` points to (a linked worktree's, a submodule's): a
+/// commit inside writes there, so each gets a layer of its own.
+fn repositories(plans: &[RootPlan]) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for facts in plans.iter().map(|plan| &plan.facts) {
+        for dir in [&facts.git.common_dir, &facts.git.outside_gitdir].into_iter().flatten() {
+            let Ok(dir) = std::fs::canonicalize(dir) else { continue };
+            let is_seen = |seen: &Path| dir.starts_with(seen);
+            if dir.is_dir()
+                && !plans.iter().any(|plan| is_seen(&plan.facts.path))
+                && !found.iter().any(|seen| is_seen(seen))
+            {
+                found.push(dir);
+            }
+        }
+    }
+    found
 }
 
 fn plan_root(
@@ -113,7 +143,7 @@ fn plan_root(
                 .collect(),
         }
     })?;
-    Ok(RootPlan { facts, placed, choice })
+    Ok(RootPlan { facts, placed, choice, git: false })
 }
 
 /// A directory of `--also`: there, not in another root, no root in it.
@@ -167,6 +197,7 @@ pub fn make(
             let view = RootView {
                 path: plan.facts.path.clone(),
                 strategy: lane::strategy_view(plan.choice.strategy),
+                git: plan.git,
             };
             let root = Root {
                 index,

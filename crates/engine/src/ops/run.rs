@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernel::lock::Lock;
 use kernel::process::{self, Forked};
@@ -77,15 +77,25 @@ pub struct RunAnswer {
     pub next: Vec<Next>,
 }
 
+/// How long a run waits for another command that is making, starting or ending the same lane.
+const PATIENCE: Duration = Duration::from_secs(15);
+
 /// Runs a command in a lane.
 pub fn run(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
-    let there = match &request.name {
-        Some(name) => find::by_name(engine, &request.dir, name)?,
-        None => None,
-    };
-    match there {
-        Some(row) => in_lane(engine, lane::open(engine, row)?, request, monitor),
-        None => in_new_lane(engine, request, monitor),
+    loop {
+        let there = match &request.name {
+            Some(name) => find::by_name(engine, &request.dir, name)?,
+            None => None,
+        };
+        let tried = match there {
+            Some(row) => in_lane(engine, lane::open(engine, row)?, request, monitor),
+            None => in_new_lane(engine, request, monitor),
+        };
+        match (tried, &request.name) {
+            // Another run made it between our look and our making: it is there now.
+            (Err(EngineError::NameTaken { name }), Some(wished)) if name == *wished => {}
+            (other, _) => return other,
+        }
     }
 }
 
@@ -103,35 +113,63 @@ fn in_new_lane(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor)
 }
 
 /// A lane that is there: joined where it is live, started where it is at rest.
-pub(crate) fn in_lane(engine: &Engine, lane: OpenLane, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
-    for wish in [request.strategy.is_some().then_some("--strategy"), (!request.also.is_empty()).then_some("--also")] {
+pub(crate) fn in_lane(
+    engine: &Engine,
+    lane: OpenLane,
+    request: &RunRequest,
+    monitor: &mut dyn Monitor,
+) -> Result<RunAnswer> {
+    for wish in
+        [request.strategy.is_some().then_some("--strategy"), (!request.also.is_empty()).then_some("--also")]
+    {
         if let Some(wish) = wish {
             return Err(EngineError::LaneIsMade { name: lane.row.name, wish });
         }
     }
-    match lane.home.try_lock()? {
-        Some(lock) => start(engine, lane, lock, None, request, monitor),
-        None => join(engine, lane, request, monitor),
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(lock) = lane.home.try_lock()? {
+            return start(engine, lane, lock, None, request, monitor);
+        }
+        // Held and not (or no longer) live: somebody is about to start it, or it is just ending.
+        if let Some(exit) = join(engine, &lane, request, monitor)? {
+            return answer(engine, lane, exit, None, monitor);
+        }
+        if Instant::now() >= deadline {
+            let pid = lane.home.holder().ok().flatten();
+            return Err(EngineError::Busy { name: lane.row.name, pid });
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Joins a live lane.
-fn join(engine: &Engine, lane: OpenLane, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+/// Joins a live lane; `None` where nobody answers for it, or it ended before the command began.
+fn join(
+    engine: &Engine,
+    lane: &OpenLane,
+    request: &RunRequest,
+    monitor: &mut dyn Monitor,
+) -> Result<Option<Exit>> {
     let Some(live) = control::join(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)? else {
-        let pid = lane.home.holder().ok().flatten();
-        return Err(EngineError::Busy { name: lane.row.name, pid });
+        return Ok(None);
     };
     let walls_wished = !(request.ro.is_empty() && request.bind.is_empty() && request.hide.is_empty());
     if walls_wished || request.detach || request.rm {
-        let wish = if request.detach { "--detach" } else if request.rm { "--rm" } else { "--ro, --bind and --hide" };
-        return Err(EngineError::LaneIsLive { name: lane.row.name, wish });
+        let wish = if request.detach {
+            "--detach"
+        } else if request.rm {
+            "--rm"
+        } else {
+            "--ro, --bind and --hide"
+        };
+        return Err(EngineError::LaneIsLive { name: lane.row.name.clone(), wish });
     }
-    tell_drift(&lane, monitor)?;
-    let launch = launch::prepare_join(&lane, &wishes(request))?;
+    tell_drift(lane, monitor)?;
+    let launch = launch::prepare_join(lane, &wishes(request))?;
     let view = describe::lane(engine, &lane.row)?;
     monitor.event(Event::Ready { lane: &view, cost: None, net: request.net, direct: &[], shared: &[] });
-    let driven = drive::joined(engine, &lane, live, &launch, request.timeout, monitor)?;
-    answer(engine, lane, driven.exit, None, monitor)
+    let driven = drive::joined(engine, lane, live, &launch, request.timeout, monitor)?;
+    Ok(driven.began.then_some(driven.exit))
 }
 
 /// Starts a lane whose lock we hold.
@@ -265,7 +303,7 @@ fn detached(
     match process::fork().doing(doing)? {
         Forked::Child => {
             drop(ours);
-            supervise_alone(engine.state().path(), &lane, &lock, &launch, &theirs);
+            supervise_alone(engine.state().path(), &lane, &lock, &launch, request.timeout, &theirs);
             process::exit_now(0)
         }
         Forked::Parent(_) => {
@@ -278,7 +316,9 @@ fn detached(
                     let why = String::from_utf8_lossy(why).into_owned();
                     return Err(EngineError::Sandbox(sandbox::Error::Vanished(why)));
                 }
-                _ => return Err(EngineError::Sandbox(sandbox::Error::Vanished("the supervisor ended".into()))),
+                _ => {
+                    return Err(EngineError::Sandbox(sandbox::Error::Vanished("the supervisor ended".into())));
+                }
             }
             let row = engine.ledger()?.lane(&lane.row.id)?.unwrap_or_else(|| lane.row.clone());
             let view = describe::lane(engine, &row)?;
@@ -300,7 +340,14 @@ fn detached(
 }
 
 /// The supervisor of a live lane: a session of its own, no stream of the caller's, its own ledger.
-fn supervise_alone(state: &Path, lane: &OpenLane, lock: &Lock, launch: &launch::Launch, parent: &std::os::fd::OwnedFd) {
+fn supervise_alone(
+    state: &Path,
+    lane: &OpenLane,
+    lock: &Lock,
+    launch: &launch::Launch,
+    timeout: Option<Duration>,
+    parent: &std::os::fd::OwnedFd,
+) {
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
     if let Ok(null) = kernel::open::null() {
@@ -314,7 +361,7 @@ fn supervise_alone(state: &Path, lane: &OpenLane, lock: &Lock, launch: &launch::
         let mut ready = |_: &mut dyn Monitor| {
             let _ = kernel::fdpass::send(parent, b"+", &[]);
         };
-        let options = Options { timeout: None, live: true, passing: false };
+        let options = Options { timeout, live: true, passing: false };
         drive::own(&engine, lane, lock, launch, options, &mut Silent, &mut ready)
     });
     if let Err(error) = driven {

@@ -69,10 +69,16 @@ pub struct Outcome {
     pub renames: Vec<Carried>,
     /// The lane ended under a command that had joined it.
     pub lane_ended: bool,
+    /// The command was forked: from here on it may have done something.
+    pub started: bool,
 }
 
 /// The signals that are passed on.
-const PASSED_ON: [Signal; 6] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+const PASSED_ON: [Signal; 6] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+
+/// Those among them that ask for the end.
+const ASKS_FOR_THE_END: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
 /// Signals, blocked before anything is forked so that none is lost.
 #[derive(Debug)]
@@ -88,7 +94,8 @@ impl Signals {
     }
 }
 
-/// Runs the loop until the command (or, for a live lane, the lane) has ended.
+/// Runs the loop until the command has ended, and with it every command that had joined the lane (for a live
+/// lane: until the lane has ended). `waiting` is told how many such commands are still there.
 pub fn supervise(
     inside: &Inside,
     lane: Lane<'_>,
@@ -96,27 +103,42 @@ pub fn supervise(
     signals: &Signals,
     timeout: Option<Duration>,
     tape: &mut dyn Tape,
+    waiting: &mut dyn FnMut(usize),
 ) -> Result<Outcome> {
     let mut supervisor = Supervisor {
         inside,
         lane,
         ends,
         tape,
+        waiting,
         deadline: timeout.map(|timeout| Instant::now() + timeout),
         notifier: None,
         listeners: Vec::new(),
         connections: Vec::new(),
-        outcome: Outcome { status: None, timed_out: false, refused: None, renames: Vec::new(), lane_ended: false },
+        outcome: Outcome {
+            status: None,
+            timed_out: false,
+            refused: None,
+            renames: Vec::new(),
+            lane_ended: false,
+            started: false,
+        },
         gone: false,
-        ended_at: None,
+        ending: false,
+        signalled: false,
     };
     let result = supervisor.run(signals);
     if let Some(notifier) = supervisor.notifier.take() {
         notifier.end();
     }
     inside.reap();
-    let Supervisor { outcome, mut ends, tape, .. } = supervisor;
-    ends.drain(tape);
+    let Supervisor { mut outcome, mut ends, tape, signalled, lane, .. } = supervisor;
+    if let (Lane::Joined { connection }, None) = (&lane, outcome.status) {
+        outcome.lane_ended = outcome.lane_ended || is_dead(connection);
+    }
+    // Who asked for the end does not wait for a reader that has stalled.
+    let patience = (signalled || outcome.timed_out).then_some(streams::PATIENCE);
+    ends.drain(tape, &signals.0, patience);
     ends.restore();
     result.map(|()| outcome)
 }
@@ -126,6 +148,7 @@ struct Supervisor<'s> {
     lane: Lane<'s>,
     ends: Ends,
     tape: &'s mut dyn Tape,
+    waiting: &'s mut dyn FnMut(usize),
     deadline: Option<Instant>,
     notifier: Option<Notifier>,
     /// Listeners, kept so that a call is never orphaned while the notifier is started again.
@@ -134,7 +157,10 @@ struct Supervisor<'s> {
     connections: Vec<Option<OwnedFd>>,
     outcome: Outcome,
     gone: bool,
-    ended_at: Option<Instant>,
+    /// The lane was told to end.
+    ending: bool,
+    /// A signal that asks for the end was passed on.
+    signalled: bool,
 }
 
 /// What a poll entry stands for.
@@ -156,7 +182,7 @@ impl Supervisor<'_> {
             let (said, timed_out) = self.wait(signals)?;
             if timed_out && !self.outcome.timed_out {
                 self.outcome.timed_out = true;
-                self.inside.tell(ToInside::Terminate);
+                self.terminate();
                 self.deadline = Some(Instant::now() + Duration::from_secs(3));
             } else if timed_out {
                 self.inside.tell(ToInside::Kill);
@@ -165,7 +191,11 @@ impl Supervisor<'_> {
             for (source, flags) in said {
                 self.handle(source, flags, signals)?;
             }
+            let before = self.connections.len();
             self.connections.retain(Option::is_some);
+            if self.connections.len() < before {
+                self.end_with_the_last();
+            }
         }
         Ok(())
     }
@@ -273,7 +303,8 @@ impl Supervisor<'_> {
                     self.add_listener(listener)?;
                 }
             }
-            FromInside::Started(_) | FromInside::Ready => {}
+            FromInside::Started(_) => self.outcome.started = true,
+            FromInside::Ready => {}
             FromInside::Failed { stage, errno, step, cause } => {
                 self.outcome.refused = Some(Error::Step { stage, step, cause, errno });
             }
@@ -281,11 +312,14 @@ impl Supervisor<'_> {
             FromInside::Changed(Status::Continued) => {}
             FromInside::Changed(status) => {
                 self.outcome.status = Some(status);
-                self.ended_at = Some(Instant::now());
                 self.deadline = None;
+                self.ends.close_input();
                 if matches!(self.lane, Lane::Joined { .. }) {
                     self.gone = true;
+                } else if !self.connections.is_empty() && !self.is_live() {
+                    (self.waiting)(self.connections.len());
                 }
+                self.end_with_the_last();
             }
         }
         Ok(())
@@ -293,6 +327,18 @@ impl Supervisor<'_> {
 
     fn is_live(&self) -> bool {
         matches!(self.lane, Lane::Own { live: true, .. })
+    }
+
+    /// Our command has ended: the lane ends with the last of those that joined it.
+    fn end_with_the_last(&mut self) {
+        if self.outcome.status.is_some() && self.connections.is_empty() && !self.is_live() {
+            self.terminate();
+        }
+    }
+
+    fn terminate(&mut self) {
+        self.ending = true;
+        self.inside.tell(ToInside::Terminate);
     }
 
     /// The command was stopped from its terminal: give the host's shell its terminal back and stop too.
@@ -314,15 +360,18 @@ impl Supervisor<'_> {
             } else if number == Signal::TSTP.as_raw() {
                 self.inside.tell(ToInside::Signal(Signal::STOP.as_raw()));
                 self.ends.restore();
-                let _ = process::kill(rustix::process::getpid().as_raw_nonzero().get(), Signal::STOP.as_raw());
+                let _ =
+                    process::kill(rustix::process::getpid().as_raw_nonzero().get(), Signal::STOP.as_raw());
                 self.ends.resume(self.tape);
                 self.inside.tell(ToInside::Signal(Signal::CONT.as_raw()));
             } else if number == Signal::CONT.as_raw() {
                 self.ends.resume(self.tape);
-            } else if self.is_live() {
-                // A live lane has no terminal of its own: a signal to its supervisor means the lane.
-                self.inside.tell(ToInside::Terminate);
+            } else if self.is_live() || self.outcome.status.is_some() {
+                // A live lane has no terminal of its own: a signal to its supervisor means the lane. So it does
+                // while only others' commands are waited for.
+                self.terminate();
             } else {
+                self.signalled |= asks_for_the_end(number);
                 self.inside.tell(ToInside::Signal(number));
             }
         }
@@ -332,6 +381,8 @@ impl Supervisor<'_> {
     fn hear_client(&mut self, index: usize) {
         let Some(Some(connection)) = self.connections.get(index) else { return };
         match control::hear(connection) {
+            // Who comes when the end has begun is told nothing, and starts the lane again.
+            Request::Join if self.ending => self.connections[index] = None,
             Request::Join => {
                 if let Lane::Own { plan, handles, .. } = &self.lane {
                     control::hand_out(connection, handles, plan.mode, plan.emulate_rename);
@@ -340,7 +391,7 @@ impl Supervisor<'_> {
             Request::Listener(listener) => {
                 let _ = self.add_listener(listener);
             }
-            Request::Stop => self.inside.tell(ToInside::Terminate),
+            Request::Stop => self.terminate(),
             Request::Gone => {
                 self.connections[index] = None;
                 self.listeners.retain(|listener| !is_dead(listener));
@@ -395,11 +446,16 @@ impl Supervisor<'_> {
     }
 }
 
-/// True where no task is left behind a listener.
+fn asks_for_the_end(number: i32) -> bool {
+    ASKS_FOR_THE_END.iter().any(|signal| signal.as_raw() == number)
+}
+
+/// True where no task is left behind a listener, nobody behind a connection.
 fn is_dead(listener: &OwnedFd) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    rustix::event::poll(&mut fds, Some(&now)).is_ok()
+        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// The streams of a command that runs unattended: nothing in, output to the tape only.

@@ -2,12 +2,14 @@
 //! clean pipes where there is none.
 //!
 //! Invariants: the host's terminal is never handed in, nor is a regular file (it could be opened again
-//! through /proc with other access); bytes pass unchanged and in order within a stream.
+//! through /proc with other access); bytes pass unchanged and in order within a stream; nothing here blocks
+//! on whoever reads our output, so that signals and time limits are heard whatever he does.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use kernel::{Errno, pty};
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use rustix::termios::Termios;
@@ -15,6 +17,9 @@ use rustix::termios::Termios;
 use super::Tape;
 use crate::error::{Result, Stage, Step as _};
 use crate::leader::Streams;
+
+/// How long the last output waits for a reader that takes nothing, where the end was asked for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The most input held back while the command does not read.
 const HELD_BACK: usize = 64 << 10;
@@ -32,6 +37,8 @@ pub(super) enum Slot {
     Out,
     /// The command's stderr.
     Err,
+    /// Our own stdout or stderr takes more.
+    Shown,
 }
 
 /// Our ends of a command's streams.
@@ -45,6 +52,8 @@ pub struct Ends {
     out: Option<OwnedFd>,
     err: Option<OwnedFd>,
     terminal: Option<OwnedFd>,
+    /// What was read and not written out yet, by the number of our descriptor (0 is a terminal there).
+    held: [Vec<u8>; 3],
     /// Our own descriptor that shows what the terminal prints (1, 2 or 0).
     shown_on: i32,
     /// Our own descriptor that is a terminal whose modes we change; with the modes it had.
@@ -172,24 +181,29 @@ impl Ends {
         if self.input && may_read && feed.is_some() && self.pending.is_empty() {
             polled.push((Slot::Input, own(0), PollFlags::IN));
         }
-        match (&self.terminal, &self.feed) {
-            (Some(terminal), _) => {
-                let mut flags = PollFlags::IN;
-                if !self.pending.is_empty() && self.feed.is_none() {
-                    flags |= PollFlags::OUT;
-                }
+        if let Some(terminal) = &self.terminal {
+            // Its output waits while ours is not taken; its input does not.
+            let is_held = !self.held[self.shown_on as usize].is_empty();
+            let mut flags = if is_held { PollFlags::empty() } else { PollFlags::IN };
+            if !self.pending.is_empty() && self.feed.is_none() {
+                flags |= PollFlags::OUT;
+            }
+            if !flags.is_empty() {
                 polled.push((Slot::Terminal, terminal.as_fd(), flags));
             }
-            (None, _) => {}
         }
         if let (Some(feed), false) = (&self.feed, self.pending.is_empty()) {
             polled.push((Slot::Feed, feed.as_fd(), PollFlags::OUT));
         }
-        if let Some(out) = &self.out {
-            polled.push((Slot::Out, out.as_fd(), PollFlags::IN));
+        for (slot, stream, number) in [(Slot::Out, &self.out, 1), (Slot::Err, &self.err, 2)] {
+            if let (Some(stream), true) = (stream, self.held[number].is_empty()) {
+                polled.push((slot, stream.as_fd(), PollFlags::IN));
+            }
         }
-        if let Some(err) = &self.err {
-            polled.push((Slot::Err, err.as_fd(), PollFlags::IN));
+        for (number, held) in self.held.iter().enumerate() {
+            if !held.is_empty() {
+                polled.push((Slot::Shown, own(number as i32), PollFlags::OUT));
+            }
         }
         polled
     }
@@ -200,22 +214,70 @@ impl Ends {
             Slot::Feed => self.feed(),
             Slot::Terminal => {
                 self.feed();
+                let number = self.shown_on as usize;
                 if let Some(terminal) = &self.terminal
-                    && !pass(terminal, self.shown_on, self.silent, tape)
+                    && self.held[number].is_empty()
                 {
-                    self.restore();
-                    self.terminal = None;
+                    let go_on = take(terminal, &mut self.held[number], tape);
+                    self.show(number);
+                    if !go_on {
+                        self.restore();
+                        self.terminal = None;
+                    }
                 }
             }
-            Slot::Out => {
-                if self.out.as_ref().is_some_and(|out| !pass(out, 1, self.silent, tape)) {
-                    self.out = None;
+            Slot::Out | Slot::Err => {
+                let number = if slot == Slot::Out { 1 } else { 2 };
+                let stream = if slot == Slot::Out { &self.out } else { &self.err };
+                if let Some(stream) = stream
+                    && self.held[number].is_empty()
+                {
+                    if !take(stream, &mut self.held[number], tape) {
+                        *(if slot == Slot::Out { &mut self.out } else { &mut self.err }) = None;
+                    }
+                    self.show(number);
                 }
             }
-            Slot::Err => {
-                if self.err.as_ref().is_some_and(|err| !pass(err, 2, self.silent, tape)) {
-                    self.err = None;
-                }
+            Slot::Shown => (0..3).for_each(|number| self.show(number)),
+        }
+    }
+
+    /// The command has ended: nobody reads any more.
+    pub(super) fn close_input(&mut self) {
+        self.input = false;
+        self.feed = None;
+        self.pending.clear();
+    }
+
+    /// Writes held output as far as our own descriptor takes it without blocking.
+    fn show(&mut self, number: usize) {
+        let held = &mut self.held[number];
+        if self.silent {
+            return held.clear();
+        }
+        let mut done = 0;
+        let written = loop {
+            if done == held.len() {
+                break Ok(());
+            }
+            match write_some(own(number as i32), &held[done..]) {
+                Ok(n) => done += n,
+                Err(Errno::AGAIN) => break Ok(()),
+                Err(errno) => break Err(errno),
+            }
+        };
+        held.drain(..done);
+        if written.is_err() {
+            // Our own reader is gone: close the stream, so that the command hears of it (SIGPIPE).
+            held.clear();
+            match number {
+                1 => self.out = None,
+                2 => self.err = None,
+                _ => {}
+            }
+            if self.terminal.is_some() && self.shown_on as usize == number {
+                self.restore();
+                self.terminal = None;
             }
         }
     }
@@ -262,51 +324,94 @@ impl Ends {
         }
     }
 
-    /// Writes out what is left in the streams, without waiting for more.
-    pub(super) fn drain(&mut self, tape: &mut dyn Tape) {
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    /// Writes out what is left in the streams, without waiting for more of it. Where our reader does not take
+    /// it, waits for him: until a signal asks for the end, or until he took nothing for `patience`.
+    pub(super) fn drain(&mut self, tape: &mut dyn Tape, signals: &OwnedFd, patience: Option<Duration>) {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let limit = patience.map(|patience| Timespec {
+            tv_sec: patience.as_secs() as i64,
+            tv_nsec: i64::from(patience.subsec_nanos()),
+        });
         loop {
-            let mut any = None;
-            for (slot, fd) in [(Slot::Terminal, &self.terminal), (Slot::Out, &self.out), (Slot::Err, &self.err)] {
-                let Some(fd) = fd else { continue };
-                let mut fds = [rustix::event::PollFd::new(fd, PollFlags::IN)];
-                if rustix::event::poll(&mut fds, Some(&now)).is_ok() && !fds[0].revents().is_empty() {
-                    any = Some(slot);
-                    break;
+            for (slot, number) in [(Slot::Terminal, self.shown_on as usize), (Slot::Out, 1), (Slot::Err, 2)] {
+                loop {
+                    let stream = match slot {
+                        Slot::Terminal => &self.terminal,
+                        Slot::Out => &self.out,
+                        _ => &self.err,
+                    };
+                    let Some(stream) = stream else { break };
+                    let mut fds = [PollFd::new(stream, PollFlags::IN)];
+                    let has_more =
+                        rustix::event::poll(&mut fds, Some(&now)).is_ok() && !fds[0].revents().is_empty();
+                    if !has_more || !self.held[number].is_empty() {
+                        break;
+                    }
+                    self.pump(slot, tape);
                 }
             }
-            match any {
-                Some(slot) => self.pump(slot, tape),
-                None => return,
+            let waiting: Vec<usize> = (0..3).filter(|number| !self.held[*number].is_empty()).collect();
+            if waiting.is_empty() {
+                return;
             }
+            let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+            fds.extend(
+                waiting.iter().map(|number| PollFd::from_borrowed_fd(own(*number as i32), PollFlags::OUT)),
+            );
+            match rustix::event::poll(&mut fds, limit.as_ref()) {
+                Ok(0) => return,
+                Ok(_) if fds[0].revents().is_empty() => {}
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => match kernel::signal::next(signals) {
+                    Ok(Some((number, _))) if !super::asks_for_the_end(number) => {}
+                    _ => return,
+                },
+            }
+            waiting.into_iter().for_each(|number| self.show(number));
         }
     }
 }
 
-/// Passes one piece on; false at the end of the stream.
-fn pass(from: &OwnedFd, to: i32, silent: bool, tape: &mut dyn Tape) -> bool {
+/// Reads one piece from the command; false at the end of the stream.
+fn take(from: &OwnedFd, held: &mut Vec<u8>, tape: &mut dyn Tape) -> bool {
     let mut buffer = [0u8; 32 << 10];
-    let n = match rustix::io::read(from, &mut buffer) {
-        Ok(0) => return false,
-        Ok(n) => n,
-        Err(Errno::INTR | Errno::AGAIN) => return true,
-        Err(_) => return false, // EIO: the last one has closed the terminal
-    };
-    tape.output(&buffer[..n]);
-    let mut rest = &buffer[..n];
-    while !rest.is_empty() && !silent {
-        match rustix::io::write(own(to), rest) {
-            Ok(n) => rest = &rest[n..],
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                let mut fds = [rustix::event::PollFd::from_borrowed_fd(own(to), PollFlags::OUT)];
-                let _ = rustix::event::poll(&mut fds, None);
-            }
-            // Our own reader is gone: close the stream, so that the command hears of it (SIGPIPE).
-            Err(_) => return false,
+    match rustix::io::read(from, &mut buffer) {
+        Ok(0) => false,
+        Ok(n) => {
+            tape.output(&buffer[..n]);
+            held.extend_from_slice(&buffer[..n]);
+            true
         }
+        Err(Errno::INTR | Errno::AGAIN) => true,
+        Err(_) => false, // EIO: the last one has closed the terminal
     }
-    true
+}
+
+/// Writes as much as a descriptor takes at once, which is somebody else's too: it cannot be made non-blocking.
+fn write_some(to: BorrowedFd<'_>, bytes: &[u8]) -> rustix::io::Result<usize> {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut fds = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
+    if rustix::event::poll(&mut fds, Some(&now))? == 0 {
+        return Err(Errno::AGAIN);
+    }
+    let most = match rustix::fs::fstat(to).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        // A pipe that is ready takes PIPE_BUF bytes whole (pipe(7)).
+        Ok(FileType::Fifo) => 4096,
+        Ok(FileType::Socket) => {
+            return rustix::net::send(
+                to,
+                bytes,
+                rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL,
+            );
+        }
+        // A terminal is ready while it holds less than 256 characters.
+        Ok(FileType::CharacterDevice) => 1024,
+        _ => bytes.len(),
+    };
+    match rustix::io::write(to, &bytes[..bytes.len().min(most)]) {
+        Err(Errno::INTR) => Ok(0),
+        other => other,
+    }
 }
 
 /// True where we are in the foreground of our terminal: a background job must not touch its modes.
