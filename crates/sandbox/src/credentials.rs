@@ -1,16 +1,16 @@
-//! The list of credential paths and variables: data with a reason each, read from `data/credentials.toml`.
+//! The list of credential paths and variables: data with a reason each, from `data/credentials.toml` by way of
+//! the build script.
 //!
 //! Invariant: the list only ever takes away. What is granted is taken off the list by name.
 
 use std::path::Path;
 
-use serde::Deserialize;
+use crate::error::Result;
 
-use crate::error::{Error, Result};
+include!(concat!(env!("OUT_DIR"), "/credentials.rs"));
 
 /// The whole list.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Credentials {
     /// Paths.
     pub path: Vec<CredentialPath>,
@@ -19,21 +19,18 @@ pub struct Credentials {
 }
 
 /// One path.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct CredentialPath {
     /// Below $HOME, or absolute.
     pub at: String,
     /// Why it is here.
     pub reason: String,
     /// Hidden only where the file holds one of these words; empty for always.
-    #[serde(default)]
     pub only_with: Vec<String>,
 }
 
 /// Names of variables; `*` at one end stands for anything.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone)]
 pub struct Variables {
     /// Doors to services of the host.
     pub doors: Vec<String>,
@@ -55,9 +52,15 @@ pub enum Kept {
 impl Credentials {
     /// The built-in list.
     pub fn built_in() -> Result<Credentials> {
-        let file = "credentials.toml";
-        toml::from_str(include_str!("../data/credentials.toml"))
-            .map_err(|error| Error::Data { file, what: error.to_string() })
+        let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
+        let path = PATHS.iter().map(|(at, reason, only_with)| CredentialPath {
+            at: (*at).to_owned(),
+            reason: (*reason).to_owned(),
+            only_with: words(only_with),
+        });
+        let variables =
+            Variables { doors: words(DOORS), secrets: words(SECRETS), harmless: words(HARMLESS) };
+        Ok(Credentials { path: path.collect(), variables })
     }
 
     /// Takes granted paths (as they stand in the list) off it.
