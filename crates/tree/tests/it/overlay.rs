@@ -216,7 +216,8 @@ impl Step {
             Step::Remove(p) => format!("rm -rf '{p}'"),
             Step::MakeDir(p) => format!("mkdir -p '{p}'"),
             Step::Move(p, q) => format!("mv -T '{p}' '{q}'"),
-            Step::Copy(p, q) => format!("cp -aT '{p}' '{q}'"),
+            // Without the option, cp would open a FIFO that stands at the new name.
+            Step::Copy(p, q) => format!("cp -aT --remove-destination '{p}' '{q}'"),
             Step::Link(p, q) => format!("ln '{p}' '{q}'"),
             Step::Symlink(p, q) => format!("ln -s '{p}' '{q}'"),
             Step::Fifo(p) => format!("mkfifo '{p}'"),
