@@ -66,6 +66,45 @@ pub struct FileDiff {
     pub binary: bool,
     /// The hunks in order.
     pub hunks: Vec<Hunk>,
+    /// What an eye on the lines would miss.
+    pub notes: Vec<Note>,
+}
+
+/// A change of the whole file that its lines do not show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// Most lines end in `\r\n` now, and did not before.
+    ToCrLf,
+    /// Most lines ended in `\r\n` before, and do not now.
+    ToLf,
+    /// A UTF-8 byte-order mark was put in front.
+    MarkAdded,
+    /// The UTF-8 byte-order mark is gone.
+    MarkRemoved,
+}
+
+fn notes(old: &[u8], new: &[u8]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if old.is_empty() || new.is_empty() {
+        return notes;
+    }
+    let is_crlf = |content: &[u8]| {
+        let newlines = content.iter().filter(|b| **b == b'\n').count();
+        let crlf = content.windows(2).filter(|pair| pair == b"\r\n").count();
+        (newlines > 0).then_some(crlf * 2 > newlines)
+    };
+    match (is_crlf(old), is_crlf(new)) {
+        (Some(false), Some(true)) => notes.push(Note::ToCrLf),
+        (Some(true), Some(false)) => notes.push(Note::ToLf),
+        _ => {}
+    }
+    let marked = |content: &[u8]| content.starts_with(b"\xef\xbb\xbf");
+    match (marked(old), marked(new)) {
+        (false, true) => notes.push(Note::MarkAdded),
+        (true, false) => notes.push(Note::MarkRemoved),
+        _ => {}
+    }
+    notes
 }
 
 impl FileDiff {
@@ -97,7 +136,7 @@ pub fn file_diff(old: Option<&[u8]>, new: Option<&[u8]>) -> FileDiff {
 pub fn named_diff(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> FileDiff {
     let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
     if is_binary(old) || is_binary(new) {
-        return FileDiff { binary: true, hunks: Vec::new() };
+        return FileDiff { binary: true, ..FileDiff::default() };
     }
     if old == new {
         return FileDiff::default();
@@ -153,7 +192,7 @@ pub fn named_diff(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> FileDi
             lines,
         });
     }
-    FileDiff { binary: false, hunks }
+    FileDiff { binary: false, hunks, notes: notes(old, new) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! content as base 85 of zlib in both directions.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -50,8 +50,10 @@ pub fn write_patch(
         }
         dirs
     };
+    // Base 85 comes in short lines, and the caller's writer may pass each on at once.
+    let mut buffered = BufWriter::new(out);
     let filled = (holders(|pair| pair.old.as_ref()), holders(|pair| pair.new.as_ref()));
-    let mut writer = Writer { base, lane, out, report: PatchReport::default(), filled };
+    let mut writer = Writer { base, lane, out: &mut buffered, report: PatchReport::default(), filled };
     for (path, why) in &set.gaps {
         writer.lost(path, why.clone());
     }
@@ -59,9 +61,11 @@ pub fn write_patch(
         writer.pair(pair)?;
     }
     writer.emptied(set)?;
-    writer.report.cannot_carry.sort();
-    writer.report.cannot_carry.dedup();
-    Ok(writer.report)
+    let mut report = writer.report;
+    report.cannot_carry.sort();
+    report.cannot_carry.dedup();
+    buffered.flush().map_err(|error| Error::Output(error.to_string()))?;
+    Ok(report)
 }
 
 /// One side of a patch entry: a blob as git sees it.
@@ -334,7 +338,7 @@ impl<'a> Blob<'a> {
 fn diff_of(old: Option<&Blob<'_>>, new: Option<&Blob<'_>>) -> FileDiff {
     let large = |blob: Option<&Blob<'_>>| blob.is_some_and(|blob| blob.bytes.is_none());
     if large(old) || large(new) {
-        return FileDiff { binary: true, hunks: Vec::new() };
+        return FileDiff { binary: true, ..FileDiff::default() };
     }
     let bytes = |blob: Option<&'_ Blob<'_>>| blob.and_then(|blob| blob.bytes.clone());
     let (old, new) = (bytes(old), bytes(new));

@@ -45,7 +45,7 @@ pub fn pair_diff(pair: &Pair, base: &dyn Source, lane: &dyn Source) -> Result<Fi
     let (had, old) = side(base, "base", &pair.old)?;
     let (has, new) = side(lane, "lane", &pair.new)?;
     if (had && old.is_none()) || (has && new.is_none()) {
-        return Ok(FileDiff { binary: true, hunks: Vec::new() });
+        return Ok(FileDiff { binary: true, ..FileDiff::default() });
     }
     Ok(diff::named_diff(pair.path().as_bytes(), old.as_deref(), new.as_deref()))
 }

@@ -76,7 +76,7 @@ impl Acts {
         }
         let lifts = builder.acts.len();
         let exchange =
-            units.units.iter().all(|unit| !unit.puts || unit.old.is_empty()) || can_exchange(stage);
+            units.units.iter().all(|unit| !unit.puts || unit.old.is_empty()) || can_exchange(site, stage);
         for unit in &units.units {
             let swaps = unit.puts && !unit.old.is_empty();
             builder.dir_of(&unit.path, !swaps)?;
@@ -261,7 +261,10 @@ fn gone(slot: &TreePath) -> Error {
 }
 
 /// Whether names can be exchanged here: tried on two files of our own.
-fn can_exchange(stage: std::os::fd::BorrowedFd<'_>) -> bool {
+fn can_exchange(site: &Site<'_>, stage: std::os::fd::BorrowedFd<'_>) -> bool {
+    if site.fault("exchange at all", &TreePath::root()).is_err() {
+        return false;
+    }
     let try_it = || -> kernel::Result<()> {
         let (_, a) = publish::temp_file(stage, 0o600)?;
         let (_, b) = publish::temp_file(stage, 0o600)?;

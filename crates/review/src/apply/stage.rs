@@ -17,7 +17,7 @@ use super::units::Fresh;
 use super::{KeepReport, Options};
 use crate::error::{Error, Reading as _, Result, Stepping as _};
 
-/// Fewer new files than this are synced one by one; more are synced with their file system.
+/// Fewer new objects than this are synced one by one; more are synced with their file system.
 const SYNC_ONE_BY_ONE: usize = 48;
 
 /// A directory that is put in place must be writable by its owner while it moves (rename(2) changes
@@ -36,6 +36,7 @@ pub(crate) struct Stage<'a> {
 impl Stage<'_> {
     /// Makes everything, calling `before` ahead of each object, and puts it on disk.
     pub(crate) fn make(&mut self, fresh: &[Fresh], before: &dyn Fn(&TreePath) -> Result<()>) -> Result<()> {
+        let few = fresh.len() < SYNC_ONE_BY_ONE;
         let mut mover = Mover::new();
         let mut links: BTreeMap<(u64, u64), TreePath> = BTreeMap::new();
         let mut files: Vec<(TreePath, OwnedFd)> = Vec::new();
@@ -53,7 +54,7 @@ impl Stage<'_> {
                     }
                     links.insert(group, object.slot.clone());
                     let file = self.file(object, &dir, &name, &mut mover)?;
-                    if files.len() < SYNC_ONE_BY_ONE {
+                    if few {
                         files.push((object.path.clone(), file));
                     }
                 }
@@ -76,11 +77,10 @@ impl Stage<'_> {
                 }
             }
         }
-        if files.len() < SYNC_ONE_BY_ONE {
-            for (path, file) in &files {
-                publish::sync_file(file).stepping("fsync", path)?;
-            }
-        } else {
+        for (path, file) in &files {
+            publish::sync_file(file).stepping("fsync", path)?;
+        }
+        if !few {
             publish::sync_filesystem(self.dir).stepping("syncfs", &TreePath::root())?;
         }
         Ok(())
@@ -95,6 +95,10 @@ impl Stage<'_> {
             let nested = object.slot.components().count() > 1;
             let mode = if nested { object.entry.mode } else { movable(object.entry.mode) };
             self.attributes(object, &dir, &name)?;
+            if fresh.len() < SYNC_ONE_BY_ONE {
+                let inside = open::dir_beneath(&dir, &name).stepping("open", &object.path)?;
+                publish::sync_dir(&inside).stepping("fsync", &object.path)?;
+            }
             meta::set_mode_at(&dir, &name, mode).stepping("chmod", &object.path)?;
             self.times(object, &dir, &name)?;
         }

@@ -163,3 +163,86 @@ fn gone(going: &BTreeMap<&TreePath, &Entry>) -> BTreeMap<TreePath, Vec<(TreePath
     }
     lists
 }
+
+#[cfg(test)]
+mod tests {
+    use tree::{Kind, Time};
+
+    use super::*;
+
+    fn path(text: &str) -> TreePath {
+        TreePath::new(text).expect("a path")
+    }
+
+    fn entry(kind: Kind) -> Entry {
+        let time = Time::default();
+        Entry {
+            kind,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            mtime: time,
+            ctime: time,
+            ino: 1,
+            dev: 1,
+            nlink: 1,
+            allocated: 0,
+            rdev: 0,
+            target: Vec::new(),
+        }
+    }
+
+    fn put(at: &str, old: Option<Kind>, new: Kind) -> Step {
+        Step::Put { path: path(at), old: old.map(entry), new: entry(new), same_content: false }
+    }
+
+    fn delete(at: &str, kind: Kind) -> Step {
+        Step::Delete { path: path(at), old: entry(kind) }
+    }
+
+    /// Each unit as path, slot, what goes, whether something comes.
+    fn shown(units: &Units) -> Vec<String> {
+        let unit = |unit: &Unit| {
+            let old: Vec<String> = unit.old.iter().map(|(below, _)| format!("{below:?}")).collect();
+            format!("{:?} {:?} [{}] {}", unit.path, unit.slot, old.join(" "), unit.puts).replace('"', "")
+        };
+        units.units.iter().map(unit).collect()
+    }
+
+    #[test]
+    fn a_new_directory_is_one_object_with_all_that_is_new_in_it() {
+        let units = Units::of(&[
+            put("a", None, Kind::Dir),
+            put("a/b", None, Kind::Dir),
+            put("a/b/c", None, Kind::File),
+            put("x/y", None, Kind::File),
+        ]);
+        assert_eq!(shown(&units), ["a n0 [] true", "x/y n1 [] true"]);
+        let slots: Vec<&TreePath> = units.fresh.iter().map(|fresh| &fresh.slot).collect();
+        assert_eq!(slots, [&path("n0"), &path("n0/b"), &path("n0/b/c"), &path("n1")]);
+    }
+
+    #[test]
+    fn a_removed_or_retyped_directory_is_one_object_with_all_that_goes_with_it() {
+        let units = Units::of(&[
+            put("d", Some(Kind::Dir), Kind::File),
+            delete("gone/x", Kind::File),
+            delete("gone", Kind::Dir),
+            delete("d/x", Kind::File),
+            delete("gone-too", Kind::File),
+        ]);
+        assert_eq!(shown(&units), ["d n0 [ x] true", "gone o0 [ x] false", "gone-too o1 [] false"]);
+    }
+
+    #[test]
+    fn what_changes_inside_a_moved_directory_waits_for_it() {
+        let units = Units::of(&[
+            Step::MoveDir { from: path("src"), to: path("new/lib"), old: entry(Kind::Dir) },
+            put("new", None, Kind::Dir),
+            put("new/lib/f", Some(Kind::File), Kind::File),
+        ]);
+        assert_eq!(shown(&units), ["new n0 [] true", "new/lib/f n1 [] true"]);
+        assert_eq!(units.lifts[0].slot, path("n0/lib"));
+    }
+}

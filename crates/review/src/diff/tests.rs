@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 
-use super::{FileDiff, LineKind, file_diff, is_binary, named_diff};
+use super::{FileDiff, LineKind, Note, file_diff, is_binary, named_diff};
 
 /// Rebuilds the new content from the old one and the hunks, and the old one back.
 fn replay(old: &[u8], diff: &FileDiff) -> (Vec<u8>, Vec<u8>) {
@@ -69,7 +69,18 @@ fn binary_is_a_nul_in_the_first_8000_bytes() {
     assert!(!is_binary(&content));
     content[7999] = 0;
     assert!(is_binary(&content));
-    assert_eq!(file_diff(Some(b"a"), Some(b"a\0")), FileDiff { binary: true, hunks: vec![] });
+    assert_eq!(file_diff(Some(b"a"), Some(b"a\0")), FileDiff { binary: true, ..FileDiff::default() });
+}
+
+#[test]
+fn a_change_of_the_usual_ending_or_of_the_byte_order_mark_is_noted() {
+    let notes = |old: &[u8], new: &[u8]| file_diff(Some(old), Some(new)).notes;
+    assert_eq!(notes(b"a\r\nb\r\nc\n", b"a\nb\nc\n"), [Note::ToLf]);
+    assert_eq!(notes(b"a\nb\n", b"a\r\nb\r\n"), [Note::ToCrLf]);
+    assert_eq!(notes(b"\xef\xbb\xbfa\n", b"a\n"), [Note::MarkRemoved]);
+    assert_eq!(notes(b"a\n", b"\xef\xbb\xbfb\n"), [Note::MarkAdded]);
+    assert_eq!(notes(b"a\r\nb\r\nc\n", b"a\r\nB\r\nc\n"), []);
+    assert_eq!(notes(b"", b"a\r\n"), []);
 }
 
 #[test]

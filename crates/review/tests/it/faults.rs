@@ -30,15 +30,52 @@ impl<F: Fn() -> Result<(), Errno>> Nth<F> {
 }
 
 impl<F: Fn() -> Result<(), Errno>> Faults for Nth<F> {
-    fn at(&self, _: &'static str, _: &TreePath) -> Result<(), Errno> {
+    fn at(&self, step: &'static str, _: &TreePath) -> Result<(), Errno> {
+        if step == NO_EXCHANGE {
+            return Ok(());
+        }
         let now = self.seen.replace(self.seen.get() + 1);
         if now == self.at { (self.act)() } else { Ok(()) }
+    }
+}
+
+/// Fails at a step and tells its number.
+struct Until {
+    step: &'static str,
+    seen: Cell<usize>,
+    number: Cell<Option<usize>>,
+}
+
+impl Until {
+    fn new(step: &'static str) -> Until {
+        Until { step, seen: Cell::new(0), number: Cell::new(None) }
+    }
+
+    fn number(&self) -> usize {
+        self.number.get().expect("the step was reached")
+    }
+}
+
+impl Faults for Until {
+    fn at(&self, step: &'static str, _: &TreePath) -> Result<(), Errno> {
+        if step == NO_EXCHANGE {
+            return Ok(());
+        }
+        let now = self.seen.replace(self.seen.get() + 1);
+        if step == self.step {
+            self.number.set(Some(now));
+            return Err(Errno::IO);
+        }
+        Ok(())
     }
 }
 
 fn kill_me() -> Result<(), Errno> {
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
 }
+
+/// A refusal here is no failure: the keep goes on without RENAME_EXCHANGE.
+const NO_EXCHANGE: &str = "exchange at all";
 
 /// Every staging place: beside the origin, and in it.
 const PLACES: [bool; 2] = [true, false];
@@ -70,6 +107,26 @@ fn a_failure_at_any_step_leaves_names_inodes_modes_times_and_content_as_before()
             world.assert_no_residue();
         }
     }
+}
+
+#[test]
+fn a_file_system_that_cannot_exchange_names_is_served_in_two_steps_and_taken_back_too() {
+    struct Without(Option<&'static str>);
+    impl Faults for Without {
+        fn at(&self, step: &'static str, _: &TreePath) -> Result<(), Errno> {
+            if step == NO_EXCHANGE || Some(step) == self.0 { Err(Errno::INVAL) } else { Ok(()) }
+        }
+    }
+    let world = World::new(fill_rich, change_rich);
+    let before = Shape::of(&world.origin());
+    for step in ["put", "took", "moved", "commit"] {
+        world.execute(&world.plan_everything(), &Without(Some(step))).expect_err("failed");
+        before.assert_same(&Shape::of(&world.origin()), step);
+        world.assert_no_residue();
+    }
+    // There is no such step without exchanges.
+    world.execute(&world.plan_everything(), &Without(Some("swap"))).expect("kept");
+    world.assert_equal();
 }
 
 #[test]
@@ -185,20 +242,9 @@ fn a_kill_at_any_step_of_the_recovery_is_recovered_too() {
     let (base, _) = world.trees();
     // The last step before the keep is recorded as done is the one with the most to take back.
     let plan = world.plan_everything();
-    struct Count(Cell<usize>, Cell<usize>);
-    impl Faults for Count {
-        fn at(&self, step: &'static str, _: &TreePath) -> Result<(), Errno> {
-            self.0.set(self.0.get() + 1);
-            if step == "commit" {
-                self.1.set(self.0.get() - 1);
-                return Err(Errno::IO);
-            }
-            Ok(())
-        }
-    }
-    let count = Count(Cell::new(0), Cell::new(0));
+    let count = Until::new("commit");
     world.execute(&plan, &count).expect_err("failed");
-    let last = count.1.get();
+    let last = count.number();
     let mut kills = 0;
     for at in 0.. {
         assert!(child(&world, last, true, false), "the keep is killed at its last step");
@@ -220,22 +266,9 @@ fn an_edit_after_the_kill_is_left_alone_and_told() {
     let world = World::new(fill_rich, change_rich);
     let (base, _) = world.trees();
     let plan = world.plan_everything();
-    let mut steps = 0;
-    struct Stop(Cell<usize>, Cell<usize>);
-    impl Faults for Stop {
-        fn at(&self, step: &'static str, _: &TreePath) -> Result<(), Errno> {
-            self.0.set(self.0.get() + 1);
-            if step == "moved" {
-                self.1.set(self.0.get() - 1);
-                return Err(Errno::IO);
-            }
-            Ok(())
-        }
-    }
-    let stop = Stop(Cell::new(0), Cell::new(0));
+    let stop = Until::new("moved");
     world.execute(&plan, &stop).expect_err("failed");
-    steps += stop.1.get();
-    assert!(child(&world, steps, true, false));
+    assert!(child(&world, stop.number(), true, false));
     write(world.origin().join("src/edit.txt"), "the user's edit of the kept file");
     write(world.origin().join("to/there/mine"), "the user's own, in a directory that the keep made");
     let recovered = recover(&world.journal(), &base).expect("recovered");

@@ -153,7 +153,7 @@ impl Faults for FailAt {
 /// Few cases by default; `PROPTEST_CASES` asks for more.
 fn config() -> ProptestConfig {
     let asked = ProptestConfig::default();
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 120 };
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 40 };
     ProptestConfig { cases, max_shrink_iters: 400, failure_persistence: None, ..asked }
 }
 
