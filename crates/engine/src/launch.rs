@@ -75,7 +75,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
     let home = home(engine, lane, &credentials, &ours, &mounts, &mut hidden)?;
     let home_at = match &home {
         Home::Overlay { at, .. } | Home::Assembled { at, .. } => Some(at.clone()),
-        Home::None => None,
+        Home::Parts { .. } | Home::None => None,
     };
     let mut hide: Vec<PathBuf> = Vec::new();
     // What lies in the home is absent by the mask; everything else is covered.
@@ -110,6 +110,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
         // What is mounted below the origin is shown read-only: it never just vanishes.
         roots.extend(workspace::attached(&mounts.below(&root.view.path)));
     }
+    let toolchains = toolchains(lane, &credentials, home_at.as_deref(), &mounts)?;
     let uid = rustix::process::geteuid().as_raw();
     let host = HostFacts::read().map_err(EngineError::Sandbox)?;
     let is_overlay = |spec: &MountSpec| matches!(spec.what, MountWhat::Overlay(_));
@@ -120,6 +121,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
         root_at: engine.state().path().to_path_buf(),
         roots,
         home,
+        toolchains,
         uid,
         read_only: existing(&wishes.dir, &wishes.ro)?,
         read_write: existing(&wishes.dir, &wishes.bind)?,
@@ -215,6 +217,38 @@ fn overlay(lane: &OpenLane, part: &str, like: &Path, lowers: Vec<PathBuf>) -> Re
         // Another mask is another lower: an index would refuse it as stale.
         index: false,
     })
+}
+
+/// Toolchains in places that a lane does not show, each as a private layer over it where it can be one.
+fn toolchains(
+    lane: &OpenLane,
+    credentials: &Credentials,
+    home: Option<&Path>,
+    mounts: &MountTable,
+) -> Result<Vec<Home>> {
+    let mut seen: Vec<PathBuf> = lane.roots.iter().map(|root| root.view.path.clone()).collect();
+    seen.extend(home.map(Path::to_path_buf));
+    let uid = rustix::process::geteuid().as_raw();
+    let mut shown = Vec::new();
+    for dir in crate::tools::find(std::env::vars_os(), &seen) {
+        let Ok(meta) = std::fs::metadata(&dir.at) else { continue };
+        let own = std::os::unix::fs::MetadataExt::uid(&meta) == uid;
+        if meta.is_dir() && own && mounts.below(&dir.at).is_empty() && dir.home.is_some() {
+            let home = dir.home.clone().unwrap_or_default();
+            let inner = dir.at.strip_prefix(&home).unwrap_or(&dir.at).to_path_buf();
+            let below = |path: &str| Path::new(path).strip_prefix(&inner).ok().map(Path::to_path_buf);
+            let absent: Vec<PathBuf> = credentials.in_home().filter_map(|path| below(&path.at)).collect();
+            let absent =
+                sandbox::mask::facts(&dir.at, &absent).doing(|| format!("look at {}", dir.at.display()))?;
+            let part = format!("{:x}", fingerprint(dir.at.as_os_str().as_encoded_bytes()));
+            let overlay = overlay(lane, &part, &dir.at, vec![dir.at.clone()])?;
+            shown.push(Home::Overlay { at: dir.at, overlay, absent });
+        } else {
+            let parts = read_only(dir.at.clone()).into_iter().collect();
+            shown.push(Home::Parts { parts });
+        }
+    }
+    Ok(shown)
 }
 
 /// A home that cannot be one layer: its directories are overlays of their own where they can, everything

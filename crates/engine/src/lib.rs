@@ -20,6 +20,7 @@ pub mod probe;
 pub mod project;
 pub mod recover;
 pub mod state_dir;
+pub mod tools;
 pub mod transcript;
 pub mod view;
 pub mod walk;

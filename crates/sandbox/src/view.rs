@@ -115,6 +115,11 @@ pub enum Home {
         /// What stands in it, in order.
         parts: Vec<Op>,
     },
+    /// Mounts that stand by themselves.
+    Parts {
+        /// In order.
+        parts: Vec<MountSpec>,
+    },
     /// The home lies inside a root of the lane, or there is none.
     None,
 }
@@ -132,6 +137,8 @@ pub struct Request {
     pub roots: Vec<MountSpec>,
     /// The home.
     pub home: Home,
+    /// Toolchains from places that a lane does not show otherwise.
+    pub toolchains: Vec<Home>,
     /// The caller's uid, for /run/user.
     pub uid: u32,
     /// Host paths to show read-only, from the command line.
@@ -152,21 +159,8 @@ pub fn plan(host: &HostFacts, request: &Request) -> Plan {
     kernel_views(request.mode, &mut ops);
     private_places(request.uid, &mut ops);
     names_and_addresses(host, request.own_network, &mut ops);
-    match &request.home {
-        Home::Overlay { at, overlay, absent } => ops.push(Op::Masked {
-            mount: MountSpec {
-                what: MountWhat::Overlay(overlay.clone()),
-                target: at.clone(),
-                read_only: false,
-                no_exec: false,
-            },
-            absent: absent.clone(),
-        }),
-        Home::Assembled { at, parts } => {
-            ops.push(tmpfs(at, 0o755));
-            ops.extend(parts.iter().cloned());
-        }
-        Home::None => {}
+    for shown in std::iter::once(&request.home).chain(&request.toolchains) {
+        home(shown, &mut ops);
     }
     // Outer before inner, whatever the order in which they were named.
     let mut trees: Vec<MountSpec> = request.roots.clone();
@@ -192,6 +186,26 @@ pub fn plan(host: &HostFacts, request: &Request) -> Plan {
         root_at: request.root_at.clone(),
         ops,
         emulate_rename: request.emulate_rename,
+    }
+}
+
+fn home(home: &Home, ops: &mut Vec<Op>) {
+    match home {
+        Home::Overlay { at, overlay, absent } => ops.push(Op::Masked {
+            mount: MountSpec {
+                what: MountWhat::Overlay(overlay.clone()),
+                target: at.clone(),
+                read_only: false,
+                no_exec: false,
+            },
+            absent: absent.clone(),
+        }),
+        Home::Assembled { at, parts } => {
+            ops.push(tmpfs(at, 0o755));
+            ops.extend(parts.iter().cloned());
+        }
+        Home::Parts { parts } => ops.extend(parts.iter().cloned().map(Op::Mount)),
+        Home::None => {}
     }
 }
 
