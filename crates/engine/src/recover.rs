@@ -66,9 +66,7 @@ pub fn sweep(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
         return Ok(());
     }
     let state = engine.state().path();
-    for remnant in
-        workspace::recover::remnants(state, &is_known, Duration::from_millis(RETENTION_MS.unsigned_abs()))?
-    {
+    for remnant in workspace::recover::remnants(state, &is_known, Duration::from_millis(RETENTION_MS.unsigned_abs()))? {
         let is_empty = || LaneHome::open(state, &remnant.id).is_ok_and(|home| never_ran(&home));
         let clear = match remnant.kind {
             RemnantKind::HalfMade | RemnantKind::Temporary => true,
@@ -97,19 +95,29 @@ fn never_ran(home: &LaneHome) -> bool {
 /// A lane that is recorded as live is live as long as somebody holds its lock.
 fn settle_live(engine: &Engine, row: &mut Lane, monitor: &mut dyn Monitor) -> Result<()> {
     let Ok(home) = LaneHome::open(engine.state().path(), &row.id) else { return Ok(()) };
-    let Some(_lock) = home.try_lock()? else { return Ok(()) };
+    let Some(lock) = home.try_lock()? else { return Ok(()) };
     let last = engine.ledger()?.last_run(&row.id)?.filter(|run| run.ended_at.is_none());
     let noted = engine.ledger()?.act(|act| -> ledger::Result<()> {
         act.set_state(&row.id, LaneState::Idle)?;
         last.map_or(Ok(()), |run| act.end_run(run.id, clock::now_ms(), Exit::Lost))
     });
     row.state = LaneState::Idle;
-    if let Err(error) = noted {
+    match noted {
+        Ok(()) => monitor.event(Event::Repaired("a lane was left live", &row.name)),
         // A full disk must not keep anybody from looking, nor from dropping what fills it.
-        monitor.event(Event::Warning(&format!("what became of {} could not be recorded: {error}", row.name)));
+        Err(error) => monitor
+            .event(Event::Warning(&format!("what became of {} could not be recorded: {error}", row.name))),
+    }
+    if !sandbox::notify::has_journal(&home.dir().fd) {
         return Ok(());
     }
-    monitor.event(Event::Repaired("a lane was left live", &row.name));
+    let settled = crate::lane::open(engine, row.clone())
+        .and_then(|lane| crate::launch::settle_renames(engine, &lane, &lock));
+    match settled {
+        Ok(()) => monitor.event(Event::Repaired("a directory was half renamed", &row.name)),
+        // What the lane holds can still be looked at, and the next run tries again.
+        Err(error) => monitor.event(Event::Warning(&format!("lane {}: a directory is half renamed: {error}", row.name))),
+    }
     Ok(())
 }
 

@@ -45,11 +45,32 @@ pub fn drop_capabilities() -> Result<()> {
     rustix::thread::set_capabilities(None, none).asked("capset", "none")
 }
 
-/// Keeps only CAP_SYS_PTRACE (to look at the processes of a lane) and what `more` names.
-pub fn keep_only(more: CapabilitySet) -> Result<()> {
-    let set = CapabilitySet::SYS_PTRACE | more;
-    let sets = CapabilitySets { effective: set, permitted: set, inheritable: CapabilitySet::empty() };
+/// Keeps only CAP_SYS_PTRACE (to look at the processes of a lane); what `later` names can be raised for a
+/// while with [`raise`].
+pub fn keep_only(later: CapabilitySet) -> Result<()> {
+    let effective = CapabilitySet::SYS_PTRACE;
+    let sets = CapabilitySets { effective, permitted: effective | later, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets).asked("capset", "CAP_SYS_PTRACE")
+}
+
+/// Capabilities that are effective as long as this lives.
+#[derive(Debug)]
+#[must_use = "they are lowered when this is dropped"]
+pub struct Raised(CapabilitySets);
+
+/// Makes permitted capabilities effective, until the answer is dropped.
+pub fn raise(more: CapabilitySet) -> Result<Raised> {
+    let before = rustix::thread::capabilities(None).asked("capget", "")?;
+    let raised = CapabilitySets { effective: before.effective | (more & before.permitted), ..before };
+    rustix::thread::set_capabilities(None, raised).asked("capset", "raise")?;
+    Ok(Raised(before))
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        // Lowering is always allowed.
+        let _ = rustix::thread::set_capabilities(None, self.0);
+    }
 }
 
 /// Shuts ptrace and /proc/PID/{mem,fd,cwd,…} of this process to others of the same user.

@@ -2,18 +2,20 @@
 //!
 //! It stands in the lane's user and mount namespaces, so that paths mean what they mean to the caller, but
 //! not in its pid namespace: nothing inside can see it, signal it or trace it. It is started when the first
-//! call arrives and holds one capability, CAP_SYS_PTRACE in the lane's own user namespace, to look at callers.
+//! call arrives and holds one capability, CAP_SYS_PTRACE in the lane's own user namespace, to look at callers;
+//! while it moves entries it holds CAP_DAC_OVERRIDE there too, which an owner does not need but for closed
+//! directories. When it is killed, the next one finishes its work and answers the call that still waits.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use kernel::process::{self, Child, Forked, Namespaces};
 use kernel::seccomp::{self, Reply};
 use kernel::{Errno, fdpass};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Result, Stage, Step as _};
-use crate::rename::{self, Carried, Journal};
+use crate::rename::{self, Carried, Desk, End, Journal, Slot};
 use crate::spawn::Handles;
 
 /// The notifier, seen from the supervisor.
@@ -23,9 +25,83 @@ pub struct Notifier {
     socket: OwnedFd,
 }
 
+/// The listeners of a lane with the calls that were taken from them. It lives in the supervisor, so that no call
+/// is orphaned while a notifier is started again.
+#[derive(Debug)]
+pub struct Listeners {
+    open: Vec<Listener>,
+    desk: Desk,
+    next: u32,
+    /// Notifiers that ended over the same calls.
+    deaths: u32,
+    /// Those calls: the sum of their ids.
+    died_over: u64,
+}
+
+/// One listener and its place on the desk.
+#[derive(Debug)]
+struct Listener {
+    fd: OwnedFd,
+    slot: u32,
+}
+
+/// After so many deaths in a row a call is not tried again; after twice as many nobody listens any more.
+const MOST_DEATHS: u32 = 4;
+
+impl Listeners {
+    /// None yet.
+    pub fn new() -> Result<Listeners> {
+        let desk = Desk::new().step(Stage::Supervise, "make the desk of calls")?;
+        Ok(Listeners { open: Vec::new(), desk, next: 0, deaths: 0, died_over: 0 })
+    }
+
+    /// One more; a notifier that runs already gets it too.
+    pub fn add(&mut self, fd: OwnedFd, notifier: Option<&Notifier>) -> Result<()> {
+        let slot = self.next;
+        self.next += 1;
+        if let Some(notifier) = notifier {
+            fdpass::send(&notifier.socket, &slot.to_le_bytes(), &[fd.as_fd()])
+                .step(Stage::Supervise, "hand a listener over")?;
+        }
+        self.open.push(Listener { fd, slot });
+        Ok(())
+    }
+
+    /// Every listener, to be waited for.
+    pub fn fds(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.open.iter().map(|listener| &listener.fd)
+    }
+
+    /// Drops those behind which no task is left.
+    pub fn sweep(&mut self) {
+        self.open.retain(|listener| !is_dead(&listener.fd));
+    }
+
+    /// A notifier ended by itself: another one, as long as there is hope and somebody to listen to.
+    pub fn restart(&mut self, handles: &Handles, journal_dir: &OwnedFd) -> Result<Option<Notifier>> {
+        let calls = (0..self.next).filter_map(|slot| self.desk.read(slot));
+        let calls = calls.fold(0u64, |sum, noted| sum.wrapping_add(noted.call.id));
+        self.deaths = if calls == self.died_over { self.deaths + 1 } else { 1 };
+        self.died_over = calls;
+        self.sweep();
+        if self.deaths > 2 * MOST_DEATHS {
+            // Without a listener such a call is ENOSYS, which is better than to wait for ever.
+            self.open.clear();
+        }
+        if self.open.is_empty() { Ok(None) } else { Notifier::start(handles, journal_dir, self).map(Some) }
+    }
+}
+
+/// True where no task is left behind a listener.
+pub(crate) fn is_dead(listener: &OwnedFd) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
 impl Notifier {
     /// Starts the notifier of a lane. `journal_dir` is a directory outside the lane.
-    pub fn start(handles: &Handles, journal_dir: &OwnedFd, listeners: &[OwnedFd]) -> Result<Notifier> {
+    pub fn start(handles: &Handles, journal_dir: &OwnedFd, listeners: &Listeners) -> Result<Notifier> {
         let (ours, theirs) = fdpass::pair().step(Stage::Supervise, "make the notifier's channel")?;
         match process::fork().step(Stage::Supervise, "fork the notifier")? {
             Forked::Parent(process) => Ok(Notifier { process, socket: ours }),
@@ -35,11 +111,6 @@ impl Notifier {
                 process::exit_now(0)
             }
         }
-    }
-
-    /// Hands it one more listener.
-    pub fn add(&self, listener: &OwnedFd) -> Result<()> {
-        fdpass::send(&self.socket, b"L", &[listener.as_fd()]).step(Stage::Supervise, "hand a listener over")
     }
 
     /// Readable when it has something to tell or is gone.
@@ -54,10 +125,17 @@ impl Notifier {
         decode(&buffer[..n])
     }
 
-    /// Ends it and waits for its end.
+    /// Ends it: a rename in flight is finished first, so that the tree is whole.
     pub fn end(self) {
-        let _ = process::kill_pidfd(&self.process.pidfd, rustix::process::Signal::KILL);
-        let _ = process::wait(process::Which::Pidfd(self.process.pidfd.as_fd()), true, false);
+        let Notifier { process, socket } = self;
+        drop(socket);
+        let mut fds = [PollFd::from_borrowed_fd(process.pidfd.as_fd(), PollFlags::IN)];
+        let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
+        if rustix::event::poll(&mut fds, Some(&patience)) == Ok(0) {
+            // The journal is there for the next command.
+            let _ = process::kill_pidfd(&process.pidfd, rustix::process::Signal::KILL);
+        }
+        let _ = process::wait(process::Which::Pidfd(process.pidfd.as_fd()), true, false);
     }
 
     /// Waits for its end, after its socket closed.
@@ -82,26 +160,26 @@ fn decode(bytes: &[u8]) -> Option<Carried> {
     Some(Carried { from: bytes.get(20..20 + len)?.to_vec(), to: bytes.get(20 + len..)?.to_vec(), entries, millis })
 }
 
-fn run(handles: &Handles, journal_dir: &OwnedFd, listeners: &[OwnedFd], socket: &OwnedFd) -> Result<()> {
+fn run(handles: &Handles, journal_dir: &OwnedFd, listeners: &Listeners, socket: &OwnedFd) -> Result<()> {
     process::die_with_parent().step(Stage::Supervise, "die with the supervisor")?;
+    // A deep tree needs two descriptors a level.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
     let journal = enter(handles, journal_dir)?;
-    let mut keep: Vec<BorrowedFd<'_>> = listeners.iter().map(|fd| fd.as_fd()).collect();
+    let mut keep: Vec<BorrowedFd<'_>> = listeners.fds().map(|fd| fd.as_fd()).collect();
     let journal_fds = journal.fds();
     keep.extend(journal_fds);
-    keep.push(socket.as_fd());
+    keep.extend([socket.as_fd(), listeners.desk.as_fd()]);
     process::close_others(&keep).step(Stage::Supervise, "close what the supervisor holds")?;
+    let desk = listeners.desk.share().step(Stage::Supervise, "keep the desk")?;
     let mut own = Vec::new();
-    for listener in listeners {
-        own.push(listener.try_clone().map_err(|e| kernel::Error::from_io("dup", "", &e)).step(Stage::Supervise, "keep a listener")?);
+    for Listener { fd, slot } in &listeners.open {
+        let cloned = fd.try_clone().map_err(|error| kernel::Error::from_io("dup", "", &error));
+        own.push(Listener { fd: cloned.step(Stage::Supervise, "keep a listener")?, slot: *slot });
     }
-    // A notifier that was killed half-way left its journal: finish, and answer the call if it still waits.
-    if let Some((id, answer)) = rename::recover(&journal).step(Stage::Supervise, "recover a rename")? {
-        let reply = answer.map_or_else(Reply::Fail, |()| Reply::Done(0));
-        for listener in &own {
-            let _ = seccomp::reply(listener, id, reply);
-        }
-    }
-    serve(&journal, own, socket)
+    let hands = Hands { journal, desk, socket, retries: listeners.deaths < MOST_DEATHS };
+    hands.settle(&own)?;
+    hands.serve(own)
 }
 
 /// Enters the lane and keeps only what is needed to look at callers.
@@ -118,65 +196,133 @@ fn enter(handles: &Handles, journal_dir: &OwnedFd) -> Result<Journal> {
             process::join_namespace(fd, *kind).step(Stage::Supervise, "enter the lane's view")?;
         }
     }
-    kernel::privilege::keep_only(rustix::thread::CapabilitySet::empty()).step(Stage::Supervise, "drop capabilities")?;
+    kernel::privilege::keep_only(rename::POWER).step(Stage::Supervise, "drop capabilities")?;
     kernel::privilege::not_dumpable().step(Stage::Supervise, "shut the notifier to tracing")?;
     process::die_with_parent().step(Stage::Supervise, "die with the supervisor")?;
     rustix::process::umask(Mode::empty());
     Ok(Journal::new(dir, proc))
 }
 
-fn serve(journal: &Journal, mut listeners: Vec<OwnedFd>, socket: &OwnedFd) -> Result<()> {
-    loop {
-        let mut fds = vec![PollFd::new(socket, PollFlags::IN)];
-        fds.extend(listeners.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
-        match rustix::event::poll(&mut fds, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(kernel::Error::new("poll", "", errno)).step(Stage::Supervise, "wait for calls"),
-        }
-        let said: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
-        drop(fds);
-        if !said[0].is_empty() {
-            let mut buffer = [0u8; 8];
-            match fdpass::receive(socket, &mut buffer) {
-                Ok(Some((_, fds))) => listeners.extend(fds),
-                _ => return Ok(()),
-            }
-            continue;
-        }
-        let mut gone = Vec::new();
-        for (index, said) in said[1..].iter().enumerate() {
-            if said.contains(PollFlags::IN) {
-                if let Ok(Some(call)) = seccomp::receive(&listeners[index]) {
-                    let (reply, carried) = rename::answer(&listeners[index], &call, journal.proc(), journal);
-                    let _ = seccomp::reply(&listeners[index], call.id, reply);
-                    if let Some(carried) = carried {
-                        let _ = fdpass::send(socket, &encode(&carried), &[]);
-                    }
+/// What a notifier works with.
+struct Hands<'s> {
+    journal: Journal,
+    desk: Desk,
+    socket: &'s OwnedFd,
+    /// A call that a killed notifier left is tried again.
+    retries: bool,
+}
+
+impl Hands<'_> {
+    /// Finishes or rolls back what a killed notifier left, and answers the calls that still wait for it.
+    fn settle(&self, listeners: &[Listener]) -> Result<()> {
+        let recovered = kernel::privilege::raise(rename::POWER)
+            .and_then(|_raised| rename::recover(&self.journal))
+            .step(Stage::Supervise, "recover a rename");
+        let (recovered, trouble) = match recovered {
+            Ok(recovered) => (recovered, None),
+            Err(error) => (None, Some(error)),
+        };
+        for Listener { fd, slot } in listeners {
+            let Some(noted) = self.desk.read(*slot) else { continue };
+            let id = noted.call.id;
+            if !seccomp::still_waits(fd, id) {
+                // Killed between the kernel's hand-over and the desk: one of the next ids.
+                if let Some(id) = (1..4096).map(|more| id.wrapping_add(more)).find(|id| seccomp::still_waits(fd, *id)) {
+                    let _ = seccomp::reply(fd, id, Reply::Continue);
                 }
-            } else if said.intersects(PollFlags::HUP | PollFlags::ERR) {
-                // The last task behind this listener has ended.
-                gone.push(index);
+                continue;
+            }
+            match recovered.filter(|(of, _)| *of == id).map(|(_, end)| end) {
+                Some(End::Done) => self.reply(fd, id, Reply::Done(0), None),
+                Some(End::Failed(errno)) => self.reply(fd, id, Reply::Fail(errno), None),
+                _ if trouble.is_some() || !self.retries => self.reply(fd, id, Reply::Fail(Errno::XDEV), None),
+                _ => {
+                    self.clear();
+                    let slot = Slot { desk: &self.desk, number: *slot };
+                    let (reply, carried) = rename::answer_again(fd, &noted, &slot, &self.journal);
+                    self.reply(fd, id, reply, carried);
+                }
             }
         }
-        for index in gone.into_iter().rev() {
-            listeners.swap_remove(index);
+        self.clear();
+        // With a journal that nobody can make sense of, directory renames are EXDEV as in any overlay.
+        if listeners.is_empty() { trouble.map_or(Ok(()), Err) } else { Ok(()) }
+    }
+
+    fn serve(&self, mut listeners: Vec<Listener>) -> Result<()> {
+        loop {
+            let mut fds = vec![PollFd::new(self.socket, PollFlags::IN)];
+            fds.extend(listeners.iter().map(|listener| PollFd::new(&listener.fd, PollFlags::IN)));
+            match rustix::event::poll(&mut fds, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => {
+                    return Err(kernel::Error::new("poll", "", errno)).step(Stage::Supervise, "wait for calls");
+                }
+            }
+            let said: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+            drop(fds);
+            if !said[0].is_empty() {
+                let mut slot = [0u8; 4];
+                match fdpass::receive(self.socket, &mut slot) {
+                    Ok(Some((4, fds))) => {
+                        let slot = u32::from_le_bytes(slot);
+                        listeners.extend(fds.into_iter().map(|fd| Listener { fd, slot }));
+                    }
+                    _ => return Ok(()),
+                }
+                continue;
+            }
+            let mut gone = Vec::new();
+            for (index, said) in said[1..].iter().enumerate() {
+                if said.contains(PollFlags::IN) {
+                    self.take(&listeners[index]);
+                } else if said.intersects(PollFlags::HUP | PollFlags::ERR) {
+                    // The last task behind this listener has ended.
+                    gone.push(index);
+                }
+            }
+            for index in gone.into_iter().rev() {
+                listeners.swap_remove(index);
+            }
         }
+    }
+
+    /// Takes one call and answers it.
+    fn take(&self, listener: &Listener) {
+        let Ok(Some(call)) = seccomp::receive(&listener.fd) else { return };
+        self.desk.note(listener.slot, &call);
+        let slot = Slot { desk: &self.desk, number: listener.slot };
+        let (reply, carried) = rename::answer(&listener.fd, &call, &slot, &self.journal);
+        self.reply(&listener.fd, call.id, reply, carried);
+    }
+
+    fn reply(&self, listener: &OwnedFd, id: u64, reply: Reply, carried: Option<Carried>) {
+        let _ = seccomp::reply(listener, id, reply);
+        self.clear();
+        if let Some(carried) = carried {
+            let _ = fdpass::send(self.socket, &encode(&carried), &[]);
+        }
+    }
+
+    /// Removes a journal whose call was answered.
+    fn clear(&self) {
+        let _ = self.journal.clear();
     }
 }
 
-/// Finishes or rolls back a rename that was in flight when a lane was killed. `root` is the lane's view,
-/// mounted again; runs inside the lane's namespaces.
+/// Finishes or rolls back a rename that was in flight when a lane was killed. The lane's view stands again,
+/// without a command; this runs inside its namespaces.
 pub fn recover_renames(handles: &Handles, journal_dir: &OwnedFd) -> Result<()> {
-    let empty: [OwnedFd; 0] = [];
-    let notifier = Notifier::start(handles, journal_dir, &empty)?;
     // It recovers before it serves: when it hears the end of the channel, that is done.
-    let Notifier { process, socket } = notifier;
-    drop(socket);
-    let _ = process::wait(process::Which::Pidfd(process.pidfd.as_fd()), true, false);
+    Notifier::start(handles, journal_dir, &Listeners::new()?)?.end();
+    if has_journal(journal_dir) {
+        return Err(kernel::Error::new("rename", rename::NAME, Errno::BUSY)).step(Stage::Supervise, "recover a rename");
+    }
     Ok(())
 }
 
 /// True where a rename was in flight when the lane was last killed.
 pub fn has_journal(journal_dir: &OwnedFd) -> bool {
-    rustix::fs::accessat(journal_dir, "rename", rustix::fs::Access::EXISTS, rustix::fs::AtFlags::empty()).is_ok()
+    let there = rustix::fs::Access::EXISTS;
+    rustix::fs::accessat(journal_dir, rename::NAME, there, rustix::fs::AtFlags::empty()).is_ok()
 }

@@ -6,22 +6,32 @@
 //! mode, times and attributes, and one real rename puts it under its final name. Until that rename the work
 //! can be rolled back, after it it can only be finished; a journal outside the lane says which.
 //!
+//! Whoever is killed on the way leaves that journal to the next start, and the caller's call on the desk.
+//!
 //! Invariants: only a call that the kernel itself answered with EXDEV, within one overlay mount, is carried
 //! out here; everything else gets the kernel's own answer. One rename at a time. Rests on rename(2),
 //! seccomp_unotify(2) and the kernel's overlayfs document.
 
+mod carry;
+mod desk;
+mod fault;
 mod journal;
 mod moving;
+mod place;
+mod recovery;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use kernel::seccomp::{self, Notification, Reply};
 use kernel::{Errno, Error};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{AtFlags, RenameFlags, StatxFlags};
+use rustix::thread::CapabilitySet;
 
-pub(crate) use journal::Journal;
-pub(crate) use moving::recover;
+pub(crate) use desk::{Desk, Noted};
+pub(crate) use journal::{End, Journal, NAME};
+use place::{Base, Place, is_dir, place};
+pub(crate) use recovery::recover;
 
 use crate::filter::{RENAME, RENAMEAT, RENAMEAT2};
 
@@ -47,55 +57,41 @@ struct Call {
     flags: u32,
 }
 
-/// What a relative path starts from.
-#[derive(Clone, Copy)]
-enum Base {
-    Cwd,
-    Fd(i32),
+/// A listener's place on the desk, seen from one call.
+pub(crate) struct Slot<'d> {
+    pub(crate) desk: &'d Desk,
+    pub(crate) number: u32,
 }
 
-/// A name in a directory.
-struct Place {
-    parent: OwnedFd,
-    name: Vec<u8>,
-}
+/// What directories that their owner closed need while their entries are moved.
+pub(crate) const POWER: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
 /// Answers one notification of the rename family. `proc` is the host's /proc, where the caller's thread
-/// has the id that the notification carries.
+/// has the id that the notification carries. The journal is left for [`Journal::clear`] after the reply.
 pub(crate) fn answer(
     listener: impl AsFd,
     call: &Notification,
-    proc: &OwnedFd,
+    slot: &Slot<'_>,
     journal: &Journal,
 ) -> (Reply, Option<Carried>) {
-    match try_answer(listener, call, proc, journal) {
-        Ok(answer) => answer,
-        // What we cannot read or resolve the kernel answers itself, with the right errno.
-        Err(_) => (Reply::Continue, None),
-    }
+    // What we cannot read or resolve the kernel answers itself, with the right errno.
+    try_answer(listener, call, slot, journal).unwrap_or((Reply::Continue, None))
 }
 
 fn try_answer(
     listener: impl AsFd,
     notification: &Notification,
-    proc: &OwnedFd,
+    slot: &Slot<'_>,
     journal: &Journal,
 ) -> kernel::Result<(Reply, Option<Carried>)> {
-    let tid = notification.tid;
-    let Some(call) = decode(notification)? else { return Ok((Reply::Continue, None)) };
-    let exchange = call.flags & RenameFlags::EXCHANGE.bits() != 0;
-    // The common case, a file, costs one look.
-    if !is_dir(proc, tid, call.from_base, &call.from) && !(exchange && is_dir(proc, tid, call.to_base, &call.to)) {
-        return Ok((Reply::Continue, None));
-    }
-    let Some(from) = place(proc, tid, call.from_base, &call.from)? else { return Ok((Reply::Continue, None)) };
-    let Some(to) = place(proc, tid, call.to_base, &call.to)? else { return Ok((Reply::Continue, None)) };
+    let Some((call, from, to)) = resolve(notification, journal.proc())? else { return Ok((Reply::Continue, None)) };
     // Only now is what was read of the caller known to be the caller's.
     if !seccomp::still_waits(listener, notification.id) {
         return Ok((Reply::Continue, None));
     }
+    slot.desk.tried(slot.number, notification, from.inode());
     let flags = RenameFlags::from_bits_retain(call.flags);
-    match rustix::fs::renameat_with(&from.parent, &*from.name, &to.parent, &*to.name, flags) {
+    match rustix::fs::renameat_with(&from.parent, &*from.written(), &to.parent, &*to.written(), flags) {
         Ok(()) => return Ok((Reply::Done(0), None)),
         Err(Errno::XDEV) => {}
         Err(errno) => return Ok((Reply::Fail(errno), None)),
@@ -104,12 +100,14 @@ fn try_answer(
         return Ok((Reply::Fail(Errno::XDEV), None));
     }
     let began = Instant::now();
-    let done = if exchange {
-        moving::exchange(journal, notification.id, &from, &to)
-    } else {
-        let keep = call.flags & RenameFlags::NOREPLACE.bits() != 0;
-        moving::move_dir(journal, notification.id, &from, &to, keep)
-    };
+    let done = kernel::privilege::raise(POWER).and_then(|_raised| {
+        let id = (notification.id, notification.tid);
+        if flags.contains(RenameFlags::EXCHANGE) {
+            moving::exchange(journal, id, &from, &to)
+        } else {
+            moving::move_dir(journal, id, &from, &to, flags.contains(RenameFlags::NOREPLACE))
+        }
+    });
     Ok(match done {
         Ok(entries) => {
             let millis = began.elapsed().as_millis() as u64;
@@ -119,10 +117,47 @@ fn try_answer(
     })
 }
 
+/// The call with both its places; `None` where the kernel can carry it out itself: no directory is in it.
+fn resolve(notification: &Notification, proc: &OwnedFd) -> kernel::Result<Option<(Call, Place, Place)>> {
+    let tid = notification.tid;
+    let Some(call) = decode(notification)? else { return Ok(None) };
+    let exchange = call.flags & RenameFlags::EXCHANGE.bits() != 0;
+    // The common case, a file, costs one look.
+    if !is_dir(proc, tid, call.from_base, &call.from) && !(exchange && is_dir(proc, tid, call.to_base, &call.to)) {
+        return Ok(None);
+    }
+    let Some(from) = place(proc, tid, call.from_base, &call.from)? else { return Ok(None) };
+    let Some(to) = place(proc, tid, call.to_base, &call.to)? else { return Ok(None) };
+    Ok(Some((call, from, to)))
+}
+
+/// Answers a call whose notifier was killed before it wrote a journal: it was carried out by the kernel, or
+/// nothing has happened yet.
+pub(crate) fn answer_again(
+    listener: impl AsFd,
+    noted: &Noted,
+    slot: &Slot<'_>,
+    journal: &Journal,
+) -> (Reply, Option<Carried>) {
+    if let Some(inode) = noted.tried
+        && let Ok(Some(from)) = source(&noted.call, journal.proc())
+        && from.inode() != inode
+    {
+        return (Reply::Done(0), None);
+    }
+    answer(listener, &noted.call, slot, journal)
+}
+
+/// Where the source of a call stands, or stood.
+fn source(notification: &Notification, proc: &OwnedFd) -> kernel::Result<Option<Place>> {
+    let Some(call) = decode(notification)? else { return Ok(None) };
+    place(proc, notification.tid, call.from_base, &call.from)
+}
+
 fn decode(notification: &Notification) -> kernel::Result<Option<Call>> {
     let args = notification.args;
     let read = |address| seccomp::read_path(notification.tid, address);
-    let base = |arg: u64| if arg as i32 == rustix_at_fdcwd() { Base::Cwd } else { Base::Fd(arg as i32) };
+    let base = |arg: u64| if arg as i32 == AT_FDCWD { Base::Cwd } else { Base::Fd(arg as i32) };
     let call = match notification.call {
         RENAME => Call { from: read(args[0])?, from_base: Base::Cwd, to: read(args[1])?, to_base: Base::Cwd, flags: 0 },
         RENAMEAT | RENAMEAT2 => Call {
@@ -138,54 +173,7 @@ fn decode(notification: &Notification) -> kernel::Result<Option<Call>> {
 }
 
 /// AT_FDCWD as the caller's C library passes it.
-fn rustix_at_fdcwd() -> i32 {
-    -100
-}
-
-/// The caller's path as one that this process can use: absolute ones as they are (same root), relative
-/// ones through the caller's /proc entry.
-fn reach(tid: u32, base: Base, path: &[u8]) -> (bool, Vec<u8>) {
-    if path.starts_with(b"/") {
-        return (false, path.to_vec());
-    }
-    let mut through = match base {
-        Base::Cwd => format!("{tid}/cwd/"),
-        Base::Fd(fd) => format!("{tid}/fd/{fd}/"),
-    }
-    .into_bytes();
-    through.extend_from_slice(path);
-    (true, through)
-}
-
-fn is_dir(proc: &OwnedFd, tid: u32, base: Base, path: &[u8]) -> bool {
-    let (relative, path) = reach(tid, base, path);
-    let start = if relative { proc.as_fd() } else { rustix::fs::CWD };
-    rustix::fs::statat(start, &*path, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir())
-}
-
-/// The directory and the last name of a path; `None` where the last name is no plain name.
-fn place(proc: &OwnedFd, tid: u32, base: Base, path: &[u8]) -> kernel::Result<Option<Place>> {
-    let end = path.iter().rposition(|b| *b != b'/').map_or(0, |last| last + 1);
-    let path = &path[..end];
-    let cut = path.iter().rposition(|b| *b == b'/');
-    let name = &path[cut.map_or(0, |cut| cut + 1)..];
-    if name.is_empty() || name == b"." || name == b".." {
-        return Ok(None);
-    }
-    let parent = match cut {
-        None => b"." as &[u8],
-        Some(0) => b"/",
-        Some(cut) => &path[..cut],
-    };
-    let (relative, parent) = reach(tid, base, parent);
-    let start = if relative { proc.as_fd() } else { rustix::fs::CWD };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let parent = rustix::fs::openat(start, &*parent, flags, Mode::empty())
-        .map_err(|errno| Error::new("openat", &parent, errno))?;
-    // An O_PATH descriptor of /proc/TID/cwd names the magic link's target, as wanted.
-    Ok(Some(Place { parent, name: name.to_vec() }))
-}
+const AT_FDCWD: i32 = -100;
 
 /// True where both directories stand in one and the same overlay mount.
 fn same_overlay(one: &OwnedFd, other: &OwnedFd) -> kernel::Result<bool> {

@@ -6,7 +6,7 @@
 
 mod streams;
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use kernel::process::{self, Status};
@@ -20,7 +20,7 @@ use crate::control::{self, Request};
 use crate::error::{Error, Result, Stage, Step as _};
 use crate::leader::Streams;
 use crate::message::{FromInside, ToInside};
-use crate::notify::Notifier;
+use crate::notify::{Listeners, Notifier, is_dead};
 use crate::plan::Plan;
 use crate::rename::Carried;
 use crate::spawn::{Handles, Inside};
@@ -113,7 +113,7 @@ pub fn supervise(
         waiting,
         deadline: timeout.map(|timeout| Instant::now() + timeout),
         notifier: None,
-        listeners: Vec::new(),
+        listeners: Listeners::new()?,
         connections: Vec::new(),
         outcome: Outcome {
             status: None,
@@ -152,7 +152,7 @@ struct Supervisor<'s> {
     deadline: Option<Instant>,
     notifier: Option<Notifier>,
     /// Listeners, kept so that a call is never orphaned while the notifier is started again.
-    listeners: Vec<OwnedFd>,
+    listeners: Listeners,
     /// Clients of the control socket; a place is emptied in a round and swept after it.
     connections: Vec<Option<OwnedFd>>,
     outcome: Outcome,
@@ -226,7 +226,7 @@ impl Supervisor<'_> {
                 fds.push(PollFd::from_borrowed_fd(notifier.socket(), PollFlags::IN));
             }
             None => {
-                for listener in &self.listeners {
+                for listener in self.listeners.fds() {
                     sources.push(Source::Listener);
                     fds.push(PollFd::new(listener, PollFlags::IN));
                 }
@@ -394,7 +394,7 @@ impl Supervisor<'_> {
             Request::Stop => self.terminate(),
             Request::Gone => {
                 self.connections[index] = None;
-                self.listeners.retain(|listener| !is_dead(listener));
+                self.listeners.sweep();
             }
         }
     }
@@ -402,20 +402,14 @@ impl Supervisor<'_> {
     fn add_listener(&mut self, listener: OwnedFd) -> Result<()> {
         match &self.lane {
             Lane::Joined { connection } => control::give_listener(connection, &listener),
-            Lane::Own { .. } => {
-                if let Some(notifier) = &self.notifier {
-                    notifier.add(&listener)?;
-                }
-                self.listeners.push(listener);
-                Ok(())
-            }
+            Lane::Own { .. } => self.listeners.add(listener, self.notifier.as_ref()),
         }
     }
 
     fn start_notifier(&mut self, flags: PollFlags) -> Result<()> {
         if !flags.contains(PollFlags::IN) {
             // The command behind a listener ended before it made a call of interest.
-            self.listeners.retain(|listener| !is_dead(listener));
+            self.listeners.sweep();
             return Ok(());
         }
         if let Lane::Own { handles, journal_dir, .. } = &self.lane
@@ -434,11 +428,8 @@ impl Supervisor<'_> {
                 // Killed by somebody on the host: the listeners are still ours, a new one recovers.
                 notifier.reap();
                 self.notifier = None;
-                self.listeners.retain(|listener| !is_dead(listener));
-                if let Lane::Own { handles, journal_dir, .. } = &self.lane
-                    && !self.listeners.is_empty()
-                {
-                    self.notifier = Some(Notifier::start(handles, journal_dir, &self.listeners)?);
+                if let Lane::Own { handles, journal_dir, .. } = &self.lane {
+                    self.notifier = self.listeners.restart(handles, journal_dir)?;
                 }
             }
         }
@@ -448,14 +439,6 @@ impl Supervisor<'_> {
 
 fn asks_for_the_end(number: i32) -> bool {
     ASKS_FOR_THE_END.iter().any(|signal| signal.as_raw() == number)
-}
-
-/// True where no task is left behind a listener, nobody behind a connection.
-fn is_dead(listener: &OwnedFd) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut fds, Some(&now)).is_ok()
-        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// The streams of a command that runs unattended: nothing in, output to the tape only.
