@@ -52,6 +52,15 @@ impl Ui {
         }
     }
 
+    /// Columns of the terminal that data goes to; `None` where it goes elsewhere.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        if self.json || !io::stdout().is_terminal() {
+            return None;
+        }
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        (size.ws_col > 0).then(|| usize::from(size.ws_col))
+    }
+
     /// Sends data elsewhere from now on (a `run` whose command gets the real stdout).
     pub(crate) fn data_to(&mut self, out: Box<dyn Write>) {
         self.out = BufWriter::with_capacity(1 << 16, out);

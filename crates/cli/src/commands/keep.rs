@@ -92,10 +92,9 @@ fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
         ));
     }
     if view.git_internal > 0 {
-        ui.say(&format!(
-            "{} in .git stay in the lane",
-            paths_word(usize::try_from(view.git_internal).unwrap_or(usize::MAX))
-        ));
+        let stay = if view.git_internal == 1 { "stays" } else { "stay" };
+        let paths = paths_word(usize::try_from(view.git_internal).unwrap_or(usize::MAX));
+        ui.say(&format!("{paths} in .git {stay} in the lane"));
     }
     Ok(code)
 }

@@ -1,4 +1,4 @@
-//! Tables: columns as wide as what is shown, the last one free.
+//! Tables: columns as wide as what is shown; the last one is cut where a terminal ends.
 
 use crate::escape::{Kind, escape};
 use crate::style::Role;
@@ -26,6 +26,20 @@ impl Cell {
         Cell { text, width, role: None, right: false }
     }
 
+    /// The same cell in at most `width` columns.
+    fn cut(&self, width: usize) -> Cell {
+        if self.width <= width {
+            return self.clone();
+        }
+        let mut cell = self.clone();
+        while cell.width >= width && cell.text.pop().is_some() {
+            cell.width = escape(cell.text.as_bytes(), Kind::Content).width;
+        }
+        cell.text.push('…');
+        cell.width += 1;
+        cell
+    }
+
     /// In the colour of a role.
     pub(crate) fn role(mut self, role: Role) -> Cell {
         self.role = Some(role);
@@ -47,7 +61,15 @@ pub(crate) fn lines(ui: &Ui, head: &[&str], rows: &[Vec<Cell>]) -> Vec<String> {
     let widths: Vec<usize> = (0..columns)
         .map(|at| all().filter_map(|row| row.get(at)).map(|cell| cell.width).max().unwrap_or(0))
         .collect();
-    all().map(|row| line(ui, row, &widths)).collect()
+    let Some(columns) = ui.columns() else { return all().map(|row| line(ui, row, &widths)).collect() };
+    let before: usize = widths.iter().rev().skip(1).map(|width| width + 2).sum();
+    // A terminal too narrow for the other columns wraps them; the last one keeps something to read.
+    let room = columns.saturating_sub(before + 1).max(16);
+    let cut = |row: &Vec<Cell>| -> Vec<Cell> {
+        let last = widths.len().saturating_sub(1);
+        row.iter().enumerate().map(|(at, cell)| if at == last { cell.cut(room) } else { cell.clone() }).collect()
+    };
+    all().map(|row| line(ui, &cut(row), &widths)).collect()
 }
 
 fn line(ui: &Ui, row: &[Cell], widths: &[usize]) -> String {
