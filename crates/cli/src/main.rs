@@ -21,5 +21,7 @@ fn main() -> ExitCode {
         let said = std::io::stdout().write_all(concat!("lane ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
         return ExitCode::from(if said.is_ok() { exit_code::DONE } else { exit_code::NOT_DONE });
     }
+    // A file size limit is an error to report (`EFBIG`), not a reason to die in the middle of a keep.
+    engine::without_size_signal();
     commands::main()
 }

@@ -28,3 +28,9 @@ pub mod walk;
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Result};
 pub use monitor::{Event, Monitor, Silent};
+
+/// From now on a write past the file size limit fails instead of ending the process (setrlimit(2)). The
+/// commands of a lane get the signal back.
+pub fn without_size_signal() {
+    kernel::signal::ignore(rustix::process::Signal::XFSZ.as_raw());
+}

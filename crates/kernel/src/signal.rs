@@ -61,6 +61,7 @@ pub fn unblock_all() -> Result<()> {
     // SAFETY: `set` is initialised; SIG_DFL is a valid disposition for every signal named here.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
         if libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) != 0 {
             return Err(last("sigprocmask", ""));
         }

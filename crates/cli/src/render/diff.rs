@@ -1,7 +1,7 @@
 //! Changes and hunks as lines. Every byte of the lane goes through `escape`, and a content line in
 //! which something had to be escaped is flagged with `!` in the margin.
 
-use engine::ops::diff::{FileDiff, FileView, LineKind};
+use engine::ops::diff::{FileDiff, FileView, LineKind, Note};
 use tree::{ChangeKind, Entry, Kind};
 
 use crate::escape::{self, Kind as Text, Shown};
@@ -84,6 +84,15 @@ fn notes(file: &FileView) -> Vec<String> {
 
 /// The hunks of one file.
 pub(crate) fn hunks(ui: &Ui, content: &FileDiff, out: &mut Vec<String>) {
+    for note in &content.notes {
+        let words = match note {
+            Note::ToCrLf => "line endings changed: LF → CRLF",
+            Note::ToLf => "line endings changed: CRLF → LF",
+            Note::MarkAdded => "byte-order mark added",
+            Note::MarkRemoved => "byte-order mark removed",
+        };
+        out.push(format!("  {}", ui.paint(Role::Warn, words)));
+    }
     if content.binary {
         out.push(ui.paint(Role::Dim, "  binary content differs"));
     }

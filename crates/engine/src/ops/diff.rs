@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-pub use review::diff::{FileDiff, Hunk, Line, LineKind};
+pub use review::diff::{FileDiff, Hunk, Line, LineKind, Note};
 use review::flat::Pair;
 use tree::{Change, ChangeKind, ChangeSet, Source, TreePath};
 

@@ -245,6 +245,7 @@ fn step_view(root: &Path, step: &Step) -> StepView {
         Step::MoveDir { from, .. } | Step::Move { from, .. } => ("rename", Some(from.clone())),
         Step::Put { old: None, .. } => ("add", None),
         Step::Put { old: Some(old), new, .. } if old.kind != new.kind => ("retype", None),
+        Step::Put { same_content: true, .. } => ("mode", None),
         Step::Put { .. } => ("modify", None),
         Step::Meta { .. } => ("mode", None),
         Step::Delete { .. } => ("delete", None),
