@@ -117,6 +117,12 @@ impl Detached {
         }
         if options.index {
             fs.string("index", "on")?;
+        } else if !options.user_xattr {
+            fs.string("index", "off")?;
+        }
+        if !options.user_xattr {
+            // Where this is the kernel's default, an upper could not be read without its lower.
+            fs.string("metacopy", "off")?;
         }
         if let Some((upper, work)) = upper_and_work {
             if options.volatile {
