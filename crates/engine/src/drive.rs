@@ -4,14 +4,15 @@
 //! Invariant: a run's row is written before its command can have done anything, and its end is written by
 //! whoever saw it; a supervisor that is killed leaves a row that the next command settles as lost.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel::lock::Lock;
-use kernel::process::Status;
+use kernel::process::{Namespaces, Status};
 use ledger::{LaneState, NewRun};
+use sandbox::message::ToInside;
 use sandbox::supervise::{self, Ends, Lane as Where, Outcome, Signals};
 use sandbox::{control, leader::Streams, report, spawn};
 
@@ -22,6 +23,7 @@ use crate::error::{EngineError, Result};
 use crate::lane::OpenLane;
 use crate::launch::Launch;
 use crate::monitor::{Event, Monitor};
+use crate::ops::new;
 use crate::transcript::Transcript;
 use crate::view::{Exit, WallView};
 use crate::walk::{self, Walk};
@@ -33,8 +35,11 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// The lane goes on after its command, unattended.
     pub live: bool,
-    /// Nothing of it is wanted afterwards: no transcript, no walk.
+    /// Nothing of it is wanted afterwards: no transcript, no walk, and the caller records the end with the
+    /// removal ([`Driven::unwritten`]).
     pub passing: bool,
+    /// The lane's own row is not written yet: it is written with the run's.
+    pub unrecorded: bool,
 }
 
 /// What a driven command left.
@@ -48,6 +53,20 @@ pub struct Driven {
     pub run: i64,
     /// False where the lane ended before the command began: it has done nothing.
     pub began: bool,
+    /// The end of a passing run, which the caller has yet to record.
+    pub unwritten: Option<End>,
+    /// What holds the mounts of a passing run, whose processes are gone: the kernel takes them down when this
+    /// is closed, which needs as long as removing the layers and can go on beside it.
+    pub mounts: Option<OwnedFd>,
+}
+
+/// When and how a run ended.
+#[derive(Debug, Clone, Copy)]
+pub struct End {
+    /// Milliseconds since the epoch.
+    pub at: i64,
+    /// As the ledger keeps it.
+    pub exit: ledger::Exit,
 }
 
 /// Runs a command in a lane of our own. `ready` is called once the view stands and the command starts.
@@ -75,14 +94,31 @@ pub fn own(
     let hold = [lock.as_fd()];
     let inside =
         spawn::spawn(&launch.plan, Some(&launch.command), streams, &hold).map_err(EngineError::Sandbox)?;
-    // While the inside builds its view: the row, the control socket.
+    // While the inside builds its view: the rows, the control socket. It waits for our word with the command.
     let walls = walls(launch);
     let transcript = (!options.passing).then(|| transcript_path(lane, cast));
     let run = new_run(lane, launch, &walls, transcript.as_deref(), options.live);
-    let run = engine.ledger()?.act(|act| -> ledger::Result<i64> {
-        act.set_state(&lane.row.id, LaneState::Live)?;
-        act.insert_run(&run)
-    })?;
+    let recorded = engine.ledger().and_then(|ledger| {
+        let act = ledger.act(|act| -> ledger::Result<i64> {
+            if options.unrecorded {
+                new::record_in(act, &ledger::Lane { state: LaneState::Live, ..lane.row.clone() })?;
+            } else {
+                act.set_state(&lane.row.id, LaneState::Live)?;
+            }
+            act.insert_run(&run)
+        });
+        act.map_err(EngineError::from)
+    });
+    let run = match recorded {
+        Ok(run) => run,
+        Err(error) => {
+            // Nothing began, and what is mounted goes before the layers may.
+            inside.tell(ToInside::Kill);
+            inside.reap();
+            return Err(error);
+        }
+    };
+    inside.tell(ToInside::Go);
     let control = control::listen(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)?;
     let handles = match inside.ready(&launch.plan) {
         Ok(handles) => handles,
@@ -96,14 +132,27 @@ pub fn own(
         }
     };
     ready(monitor);
+    let is_mounts = |(kind, _): &&(Namespaces, OwnedFd)| *kind == Namespaces::MOUNT;
+    let mounts = handles.fds.iter().find(is_mounts).filter(|_| options.passing);
+    let mounts = mounts.and_then(|(_, fd)| fd.try_clone().ok());
     let walk = if options.passing { None } else { walk::start(engine.state().path(), lane)? };
     let place =
         Where::Own { plan: &launch.plan, handles, control: Some(control), journal_dir, live: options.live };
     let outcome =
         attended(&inside, place, ends, &signals, options.timeout, transcript.as_deref(), cast, monitor);
     control::remove(lane.home.dir().fd.as_fd());
+    let outcome = match outcome {
+        // One act less: the caller records the end with the removal.
+        Ok(outcome) if options.passing && outcome.refused.is_none() => {
+            let (exit, end) = exit_of(&outcome);
+            let unwritten = Some(End { at: clock::now_ms(), exit: end });
+            let exit = tell(outcome, exit, monitor)?;
+            return Ok(Driven { exit, walk, run, began: true, unwritten, mounts });
+        }
+        other => other,
+    };
     let exit = finish(engine, lane, run, outcome, Some(LaneState::Idle), monitor)?;
-    Ok(Driven { exit, walk, run, began: true })
+    Ok(Driven { exit, walk, run, began: true, unwritten: None, mounts: None })
 }
 
 /// Runs a command in a lane that is live already.
@@ -132,10 +181,10 @@ pub fn joined(
     };
     if outcome.as_ref().is_ok_and(too_late) {
         engine.ledger()?.act(|act| act.end_run(run, clock::now_ms(), ledger::Exit::Code(125)))?;
-        return Ok(Driven { exit: Exit::Lost, walk: None, run, began: false });
+        return Ok(Driven { exit: Exit::Lost, walk: None, run, began: false, unwritten: None, mounts: None });
     }
     let exit = finish(engine, lane, run, outcome, None, monitor)?;
-    Ok(Driven { exit, walk: None, run, began: true })
+    Ok(Driven { exit, walk: None, run, began: true, unwritten: None, mounts: None })
 }
 
 #[expect(clippy::too_many_arguments, reason = "one call with everything that a command is attended with")]
@@ -184,7 +233,11 @@ fn finish(
         let why = EngineError::from(error).with_causes();
         monitor.event(Event::Warning(&format!("the end of the run could not be recorded: {why}")));
     }
-    let outcome = outcome.map_err(EngineError::Sandbox)?;
+    tell(outcome.map_err(EngineError::Sandbox)?, exit, monitor)
+}
+
+/// Says what a user has to know of an end; an error where the command never started for our fault.
+fn tell(outcome: Outcome, exit: Exit, monitor: &mut dyn Monitor) -> Result<Exit> {
     for rename in outcome.renames.iter().filter(|rename| rename.entries >= 1000 || rename.millis >= 500) {
         monitor.event(Event::Warning(&format!(
             "renamed {} ({} entries, one by one, {} ms): the kernel refuses to rename a directory of the project at once",

@@ -94,12 +94,20 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Option<Started>> {
     fdpass::send(channel, &FromInside::Ready.encode(), &handles)
         .step(Stage::Walls, "say that the view stands")?;
     match birth.command {
-        Some(command) => {
+        Some(command) if told_to_go(channel) => {
             let plan = birth.plan;
             leader::start(channel, command, birth.streams, plan.mode, plan.emulate_rename, false).map(Some)
         }
+        Some(_) => process::exit_now(0),
         None => Ok(None),
     }
+}
+
+/// Waits for the supervisor's word that the run is on record; false where it has another word, or is gone.
+fn told_to_go(channel: &OwnedFd) -> bool {
+    let mut buffer = [0u8; 64];
+    let heard = fdpass::receive(channel, &mut buffer);
+    matches!(heard, Ok(Some((n, _))) if ToInside::decode(&buffer[..n]) == Some(ToInside::Go))
 }
 
 fn map_ids((uid, gid): (u32, u32)) -> kernel::Result<()> {
@@ -146,6 +154,7 @@ fn stand_by(channel: &OwnedFd, started: Option<Started>) -> ! {
                         }
                     }
                     Some(ToInside::Terminate) => end = end.or_else(|| Some(terminate())),
+                    Some(ToInside::Go) => {}
                     Some(ToInside::Kill) | None => end = Some(Instant::now()),
                 },
                 Ok(None) | Err(_) => end = Some(Instant::now()),

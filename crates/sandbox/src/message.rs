@@ -36,6 +36,8 @@ pub enum FromInside {
 /// From the supervisor to the inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToInside {
+    /// What begins is written down: start the command.
+    Go,
     /// Send this signal to the command's process group.
     Signal(i32),
     /// End everything inside: TERM first, KILL when the supervisor says so.
@@ -127,6 +129,7 @@ impl ToInside {
     /// As bytes.
     pub fn encode(self) -> Vec<u8> {
         match self {
+            ToInside::Go => vec![b'g'],
             ToInside::Signal(signal) => [&[b's'][..], &signal.to_le_bytes()].concat(),
             ToInside::Terminate => vec![b't'],
             ToInside::Kill => vec![b'k'],
@@ -136,6 +139,7 @@ impl ToInside {
     /// From bytes; `None` where they are no message.
     pub fn decode(bytes: &[u8]) -> Option<ToInside> {
         match bytes.first()? {
+            b'g' => Some(ToInside::Go),
             b's' => Some(ToInside::Signal(i32::from_le_bytes(bytes.get(1..5)?.try_into().ok()?))),
             b't' => Some(ToInside::Terminate),
             b'k' => Some(ToInside::Kill),
@@ -164,7 +168,7 @@ mod tests {
         for message in all {
             assert_eq!(FromInside::decode(&message.encode()), Some(message));
         }
-        for message in [ToInside::Signal(15), ToInside::Terminate, ToInside::Kill] {
+        for message in [ToInside::Go, ToInside::Signal(15), ToInside::Terminate, ToInside::Kill] {
             assert_eq!(ToInside::decode(&message.encode()), Some(message));
         }
     }

@@ -56,6 +56,16 @@ pub struct Made {
     pub facts: Vec<OriginFacts>,
 }
 
+/// When a new lane's row is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// While it is made.
+    Now,
+    /// By the run that it is made for, in the act that records the run ([`record_in`]). Its name is drawn without
+    /// a look at the others, so that act may find it taken.
+    WithItsRun,
+}
+
 /// What is decided about one root before anything is made.
 #[derive(Debug)]
 pub struct RootPlan {
@@ -164,18 +174,32 @@ fn further_root(engine: &Engine, dir: &Path, also: &Path, tops: &[PathBuf]) -> R
     Ok(path)
 }
 
-/// Makes a lane and keeps its lock. `layers` is where the user wants them (memory, for instance).
+/// Makes a lane, records it and keeps its lock. `layers` is where the user wants them (memory, for instance).
 pub fn make(
     engine: &Engine,
     request: &NewRequest,
     layers: Option<&Path>,
     monitor: &mut dyn Monitor,
 ) -> Result<Made> {
+    make_for(engine, request, layers, Recorded::Now, monitor)
+}
+
+/// [`make`], with a say in when it is recorded.
+pub fn make_for(
+    engine: &Engine,
+    request: &NewRequest,
+    layers: Option<&Path>,
+    recorded: Recorded,
+    monitor: &mut dyn Monitor,
+) -> Result<Made> {
     let began = Instant::now();
     let project = engine.project(&request.dir)?;
     recover::sweep(engine, monitor)?;
     keeping::repair(engine, &project.top, monitor)?;
-    let name = name_for(engine, request, &project.top)?;
+    let name = match (recorded, &request.name) {
+        (Recorded::WithItsRun, None) => names::generate(|_| false),
+        _ => name_for(engine, request, &project.top)?,
+    };
     let plans = plan_roots(engine, request, layers)?;
     let (home, lock) = create_home(engine)?;
     let id = home.id().to_owned();
@@ -247,21 +271,24 @@ pub fn make(
         cost_bytes: cost.allocated,
         discarded_at: None,
     };
-    if let Err(error) = record(engine, &row) {
+    if recorded == Recorded::Now
+        && let Err(error) = engine.ledger()?.act(|act| record_in(act, &row)).map_err(EngineError::from)
+    {
         return Err(given_up(home, error));
     }
     let facts = plans.into_iter().map(|plan| plan.facts).collect();
     Ok(Made { lane: OpenLane { row, home, roots }, lock, cost, facts })
 }
 
-fn record(engine: &Engine, row: &Lane) -> Result<()> {
-    let operation =
-        done("new", &row.id, json!({ "name": row.name, "strategy": row.strategy, "undo": Value::Null }));
-    engine.ledger()?.act(|act| -> Result<()> {
-        act.insert_lane(row)?;
-        act.insert_op(&operation)?;
-        Ok(())
-    })
+/// Writes a new lane down.
+pub fn record_in(act: &ledger::Act<'_>, row: &Lane) -> ledger::Result<()> {
+    act.insert_lane(row)?;
+    act.insert_op(&done(
+        "new",
+        &row.id,
+        json!({ "name": row.name, "strategy": row.strategy, "undo": Value::Null }),
+    ))?;
+    Ok(())
 }
 
 fn name_for(engine: &Engine, request: &NewRequest, top: &Path) -> Result<String> {

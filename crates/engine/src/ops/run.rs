@@ -11,14 +11,14 @@ use sandbox::control;
 use serde_json::json;
 
 use crate::describe;
-use crate::drive::{self, Options};
+use crate::drive::{self, Driven, Options};
 use crate::engine::{Engine, done};
 use crate::error::{Doing as _, EngineError, Result};
 use crate::find;
 use crate::lane::{self, OpenLane};
 use crate::launch::{self, Wishes};
 use crate::monitor::{Event, Monitor, Silent};
-use crate::ops::new::{self, NewRequest};
+use crate::ops::new::{self, NewRequest, Recorded};
 use crate::view::{Cost, DriftView, Exit, LaneView, Net, Next, PlanView, RootChanges, Strategy};
 
 /// What to run, in which lane, behind which walls.
@@ -80,8 +80,12 @@ pub struct RunAnswer {
 /// How long a run waits for another command that is making, starting or ending the same lane.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// How often a name is drawn without a look at those that are taken.
+const LATE: u32 = 3;
+
 /// Runs a command in a lane.
 pub fn run(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+    let mut late = LATE;
     loop {
         let there = match &request.name {
             Some(name) => find::by_name(engine, &request.dir, name)?,
@@ -89,17 +93,28 @@ pub fn run(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor) -> 
         };
         let tried = match there {
             Some(row) => in_lane(engine, lane::open(engine, row)?, request, monitor),
-            None => in_new_lane(engine, request, monitor),
+            None => {
+                // A lane that stays live is recorded before its supervisor is forked.
+                let with_run = request.name.is_none() && !request.detach && late > 0;
+                in_new_lane(engine, request, if with_run { Recorded::WithItsRun } else { Recorded::Now }, monitor)
+            }
         };
         match (tried, &request.name) {
             // Another run made it between our look and our making: it is there now.
             (Err(EngineError::NameTaken { name }), Some(wished)) if name == *wished => {}
+            // The name that was drawn is somebody's.
+            (Err(EngineError::NameTaken { .. }), None) if late > 0 => late -= 1,
             (other, _) => return other,
         }
     }
 }
 
-fn in_new_lane(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+fn in_new_lane(
+    engine: &Engine,
+    request: &RunRequest,
+    recorded: Recorded,
+    monitor: &mut dyn Monitor,
+) -> Result<RunAnswer> {
     let memory = if request.upper_tmpfs { Some(memory_place()?) } else { None };
     let making = NewRequest {
         dir: request.dir.clone(),
@@ -107,9 +122,9 @@ fn in_new_lane(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor)
         also: request.also.clone(),
         strategy: request.strategy,
     };
-    let made = new::make(engine, &making, memory.as_deref(), monitor)?;
-    let cost = Some(made.cost);
-    start(engine, made.lane, made.lock, cost, request, monitor)
+    let made = new::make_for(engine, &making, memory.as_deref(), recorded, monitor)?;
+    let new = Some(NewLane { cost: made.cost, recorded });
+    start(engine, made.lane, made.lock, new, request, monitor)
 }
 
 /// A lane that is there: joined where it is live, started where it is at rest.
@@ -172,15 +187,23 @@ fn join(
     Ok(driven.began.then_some(driven.exit))
 }
 
+/// A lane that was made for this run.
+#[derive(Debug, Clone, Copy)]
+struct NewLane {
+    cost: Cost,
+    recorded: Recorded,
+}
+
 /// Starts a lane whose lock we hold.
 fn start(
     engine: &Engine,
     lane: OpenLane,
     lock: Lock,
-    cost: Option<Cost>,
+    new: Option<NewLane>,
     request: &RunRequest,
     monitor: &mut dyn Monitor,
 ) -> Result<RunAnswer> {
+    let cost = new.map(|new| new.cost);
     if cost.is_none() {
         launch::settle_renames(engine, &lane, &lock)?;
         tell_drift(&lane, monitor)?;
@@ -203,13 +226,14 @@ fn start(
             shared: &launch.shared,
         });
     };
-    let options = Options { timeout: request.timeout, live: false, passing: request.rm };
+    let unrecorded = new.is_some_and(|new| new.recorded == Recorded::WithItsRun);
+    let options = Options { timeout: request.timeout, live: false, passing: request.rm, unrecorded };
     let driven = match drive::own(engine, &lane, &lock, &launch, options, monitor, &mut ready) {
         Ok(driven) => driven,
         Err(error) => return Err(undone(engine, lane, lock, made_now && request.name.is_none(), error)),
     };
     if request.rm {
-        return removed(engine, lane, lock, driven.exit, cost);
+        return removed(engine, lane, lock, driven, cost);
     }
     if let Some(walk) = driven.walk {
         walk.leave();
@@ -231,17 +255,39 @@ fn undone(engine: &Engine, lane: OpenLane, lock: Lock, remove: bool, error: Engi
     error
 }
 
-fn removed(engine: &Engine, lane: OpenLane, lock: Lock, exit: Exit, cost: Option<Cost>) -> Result<RunAnswer> {
+/// Removes the lane of `--rm`, and records both ends in one act.
+fn removed(
+    engine: &Engine,
+    lane: OpenLane,
+    lock: Lock,
+    driven: Driven,
+    cost: Option<Cost>,
+) -> Result<RunAnswer> {
     let mut row = lane.row.clone();
     drop(lane.roots);
-    lane.home.remove()?;
+    // Nobody is left in the mounts: they go while the layers below them do. Where no thread can be had, the
+    // descriptor is closed right here.
+    let mounts = driven.mounts;
+    let unmounting = std::thread::Builder::new().stack_size(64 << 10).spawn(move || drop(mounts));
+    let gone = lane.home.remove();
+    if let Ok(unmounting) = unmounting {
+        let _ = unmounting.join();
+    }
     let operation = done("discard", &row.id, json!({ "name": row.name, "now": true }));
     engine.ledger()?.act(|act| -> ledger::Result<()> {
+        if let Some(end) = &driven.unwritten {
+            act.end_run(driven.run, end.at, end.exit)?;
+        }
+        if gone.is_err() {
+            return act.set_state(&row.id, ledger::LaneState::Idle);
+        }
         act.discard_lane(&row.id, operation.at)?;
         act.insert_op(&operation)?;
         Ok(())
     })?;
+    gone?;
     drop(lock);
+    let exit = driven.exit;
     row.state = ledger::LaneState::Discarded;
     row.discarded_at = Some(operation.at);
     Ok(RunAnswer {
@@ -361,7 +407,7 @@ fn supervise_alone(
         let mut ready = |_: &mut dyn Monitor| {
             let _ = kernel::fdpass::send(parent, b"+", &[]);
         };
-        let options = Options { timeout, live: true, passing: false };
+        let options = Options { timeout, live: true, ..Options::default() };
         drive::own(&engine, lane, lock, launch, options, &mut Silent, &mut ready)
     });
     if let Err(error) = driven {
