@@ -224,7 +224,11 @@ fn a_recovery_that_is_killed_itself_is_ended_by_the_next() {
             for second in (1..60).step_by(2) {
                 fault(&ground, &format!("supervisor {first}\nnotifier {second}"));
                 let ran = ground.try_inside(&program(act, n), &[]);
-                assert_eq!(ran.signal, Some(9), "{ran}");
+                if ran.signal != Some(9) {
+                    // This act has fewer steps.
+                    assert!(missed(&ground), "{ran}");
+                    break;
+                }
                 ground.env.run(&ground.project, &["ls"]);
                 ground.env.run(&ground.project, &["diff", "l", "--name-only"]);
                 let over = missed(&ground);
@@ -248,7 +252,7 @@ fn a_recovery_that_is_killed_itself_is_ended_by_the_next() {
 fn a_rename_whose_caller_is_killed_is_finished() {
     let ground = ground(&MOVE).unwrap();
     let wanted = wanted(&ground, &MOVE);
-    for (n, step) in [1, 5, 12, 18, 22].into_iter().enumerate() {
+    for (n, step) in [1, 5, 12, 16, 20].into_iter().enumerate() {
         fault(&ground, &format!("caller {step}"));
         // The parent's own rename waits until the notifier is free again.
         let program = format!(
@@ -284,11 +288,11 @@ for turn in range(100000):
     for old, new in (("src", "lib"), ("lib", "src"), ("into", "src/into"), ("src/into", "into"), ("file", "f"), ("f", "file")):
         os.rename(f"c{turn % 90}/{old}", f"c{turn % 90}/{new}")
     if os.path.exists("enough"): break
-    if turn == 1: print("begun", flush=True)
+    print("turn", flush=True)
 print("whole")
 "#;
     let mut running = ground.start(work);
-    running.wait_for("begun", PATIENCE);
+    running.wait_for("turn", PATIENCE);
     let supervisor = running.pid();
     let ours = fs::read_link("/proc/self/ns/pid").unwrap();
     let inside = fs::read_link("/proc/self/ns/mnt").unwrap();
@@ -300,13 +304,19 @@ print("whole")
         })
     };
     let mut killed = BTreeSet::new();
-    until("twelve notifiers were killed", PATIENCE, || {
-        if let Some(pid) = find()
+    let mut heard = 0;
+    until("eight notifiers were killed", PATIENCE, || {
+        // One that is killed again and again over one and the same call gives that call up: let each do something.
+        let said = running.out_so_far().len();
+        if said > heard
+            && let Some(pid) = find()
             && killed.insert(pid)
         {
             kill_process(i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap(), Signal::KILL).ok();
+            heard = said;
         }
-        killed.len() >= 12
+        assert!(!running.over(), "{}", running.err_so_far());
+        killed.len() >= 8
     });
     ground.env.write(&ground.project.join("enough"), b"");
     let ran = running.wait(PATIENCE).expect_code(0);

@@ -163,6 +163,7 @@ for n in range(400): open(f"d/f{n}", "w").write("old")
     let work = r#"
 import os
 come, go = os.pipe()
+done_come, done_go = os.pipe()
 pid = os.fork()
 if pid == 0:
     done = []
@@ -176,12 +177,14 @@ if pid == 0:
         done.append((turn % 400, turn))
         turn += 1
         if turn == 5: os.write(go, b"x")
+    os.read(done_come, 1)
     last = dict(done)
     bad = [n for n, t in last.items() if open(f"moved/f{n}").read() != f"new{t}"]
     print(turn >= 5, bad, len(os.listdir("moved")), flush=True)
     os._exit(0)
 os.read(come, 1)
 os.rename("d", "moved")
+os.write(done_go, b"x")
 os.waitpid(pid, 0)
 "#;
     let ground = Ground::with(user_overlay(), fixture);
