@@ -25,11 +25,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use kernel::error::Asked as _;
 use kernel::lock::Lock;
 use kernel::{Errno, node, open};
+use rustix::fs::FlockOperation;
+use tree::walk::{Visit, walk};
 
 use crate::error::{Doing as _, Error, Result};
 use crate::layer_place::{self, LayerPlace, mkdir_if_absent};
+use crate::manifest::{Manifest, is_same_state};
 use crate::origin::open_dir;
 
 /// Name of the directory of lanes in the state directory.
@@ -124,6 +128,11 @@ impl LaneHome {
             }
             other => other?,
         };
+        // Until the directory has its lock file: see `has_maker`. The kernel lets go when we are killed.
+        let gate = open_dir(&state.join(LANES))?;
+        rustix::fs::flock(&gate, FlockOperation::LockShared)
+            .asked("flock", LANES)
+            .doing("make lane", &path)?;
         match node::mkdir_at(&above, id.as_bytes(), 0o700) {
             Err(error) if error.errno == Errno::EXIST => return Err(Error::Exists { path }),
             other => other.doing("make lane directory", &path)?,
@@ -136,6 +145,7 @@ impl LaneHome {
             Err(error) if !error.is_not_found() => return Err(error),
             Ok(None) | Err(_) => return Err(Error::Exists { path: home.path().to_path_buf() }),
         };
+        drop(gate);
         Ok((home, lock))
     }
 
@@ -246,16 +256,15 @@ impl LaneHome {
         self.names()?.iter().filter(|name| is_upper(name)).map(open).collect()
     }
 
-    /// True where nothing can have been written in the lane: no finished copy, nothing in any upper.
+    /// True where nothing was written in the lane: every copy is as it was made, nothing is in any upper.
     pub fn is_unused(&self) -> Result<bool> {
         let is_empty = |dir: OwnedFd| {
             kernel::dir::entries(&dir).map(|names| names.is_empty()).doing("list", self.path())
         };
         for index in 0..self.root_count()? {
             let copied = format!("copied.{index}");
-            if kernel::meta::stat_at_if_there(&self.dir.fd, copied.as_bytes())
-                .doing("look at lane", self.path())?
-                .is_some()
+            if let Some(copied) = Manifest::load_named(&self.dir, &copied)?
+                && !self.is_as_copied(index, &copied)?
             {
                 return Ok(false);
             }
@@ -279,6 +288,20 @@ impl LaneHome {
             }
         }
         Ok(true)
+    }
+
+    /// True where a copy holds exactly what was recorded when it was made.
+    fn is_as_copied(&self, index: usize, copied: &Manifest) -> Result<bool> {
+        let layers = self.layers(index)?;
+        let copy = layers.open_layer(layers.open_dir()?, "c")?;
+        let (mut seen, mut same) = (0, true);
+        let gaps = walk(copy.as_fd(), &mut |path, entry| {
+            seen += 1;
+            same &= copied.get(path).is_some_and(|made| is_same_state(&made.entry, entry));
+            if same { Visit::Enter } else { Visit::Stop }
+        });
+        let recorded = copied.iter().filter(|(path, _)| !path.is_root()).count();
+        Ok(same && seen == recorded && gaps.is_empty())
     }
 
     fn names(&self) -> Result<Vec<Vec<u8>>> {
@@ -355,6 +378,12 @@ impl LaneHome {
     }
 }
 
+/// True where somebody may stand between making a lane's directory and taking its lock.
+pub(crate) fn has_maker(lanes: &Path) -> bool {
+    let taken = |gate: OwnedFd| rustix::fs::flock(&gate, FlockOperation::NonBlockingLockExclusive);
+    open_dir(lanes).is_ok_and(|gate| taken(gate).is_err())
+}
+
 pub(crate) fn fresh_work(dir: BorrowedFd<'_>, layers: &Layers, mode: MountMode) -> Result<()> {
     let name = layers.name("w");
     match (node::mkdir_at(dir, &name, 0o700), mode) {
@@ -390,7 +419,6 @@ pub(crate) fn remove_below(above: &impl AsFd, name: &[u8], path: &Path) -> Resul
 pub(crate) fn read_file(dir: impl AsFd, name: &[u8]) -> kernel::Result<Option<Vec<u8>>> {
     use std::io::Read as _;
 
-    use kernel::error::Asked as _;
     let file = match open::file_beneath(dir, name) {
         Err(error) if error.is_not_found() => return Ok(None),
         other => other?,

@@ -1,14 +1,14 @@
 //! What a crash or a kill left behind, found and cleared by the next command.
 //!
 //! Invariant: what somebody holds the lock of is never a remnant, and neither is what is younger than a
-//! grace time and has no lock file yet (its maker is between two calls). Looking is apart from clearing,
+//! grace time and has no lock file yet while somebody is making a lane (he is between two calls). Looking is apart from clearing,
 //! so that a caller can show the plan.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::error::{Doing as _, Result};
-use crate::home::{LANES, LaneHome, TRASH};
+use crate::home::{LANES, LaneHome, TRASH, has_maker};
 
 /// How long a directory without a lock file may be somebody's that is being made.
 const GRACE: Duration = Duration::from_secs(60);
@@ -47,7 +47,8 @@ pub fn remnants(state: &Path, is_known: &dyn Fn(&str) -> bool, keep_trash: Durat
         let has =
             |name: &[u8]| kernel::meta::stat_at_if_there(&home.dir().fd, name).map(|stat| stat.is_some());
         let is_whole = has(crate::base::STAMP).doing("look at lane", &path)?;
-        if !is_whole && !has(b"lock").doing("look at lane", &path)? && age < GRACE {
+        let is_bare = !is_whole && !has(b"lock").doing("look at lane", &path)?;
+        if is_bare && age < GRACE && has_maker(&state.join(LANES)) {
             continue;
         }
         let is_known = is_known(&id);

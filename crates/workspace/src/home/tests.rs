@@ -93,6 +93,29 @@ fn a_lane_is_unused_until_something_is_in_a_layer() {
 }
 
 #[test]
+fn a_copy_is_unused_as_long_as_it_is_as_it_was_made() {
+    let (_dir, state) = state();
+    let (home, _lock) = LaneHome::create(&state, "k3").expect("made");
+    let layers = home.add_root(0, &LayerPlace::InState).expect("added");
+    std::fs::create_dir_all(layers.copy.join("d/e")).expect("made");
+    for name in ["f", "d/g"] {
+        std::fs::write(layers.copy.join(name), "x").expect("written");
+    }
+    let copy = kernel::open::root_dir(&layers.copy).expect("opened");
+    let options = crate::manifest::RecordOptions::default();
+    let go_on = std::sync::atomic::AtomicBool::new(false);
+    let copy = std::os::fd::AsFd::as_fd(&copy);
+    crate::manifest::record(copy, &options, home.dir(), "copied.0", &go_on).expect("recorded");
+    assert!(home.is_unused().expect("looked"));
+    std::fs::write(layers.copy.join("d/g"), "y").expect("written");
+    assert!(!home.is_unused().expect("looked"), "a file was written");
+    crate::manifest::record(copy, &options, home.dir(), "copied.0", &go_on).expect("recorded");
+    assert!(home.is_unused().expect("looked"));
+    std::fs::remove_file(layers.copy.join("f")).expect("removed");
+    assert!(!home.is_unused().expect("looked"), "a file was deleted");
+}
+
+#[test]
 fn layers_that_are_gone_are_named() {
     let (_dir, state) = state();
     let (_beside, above) = self::state();

@@ -79,7 +79,12 @@ fn a_lane_that_was_taken_meanwhile_is_not_cleared() {
 fn a_directory_between_two_calls_of_its_maker_is_left_alone() {
     let (_dir, state, _) = scene();
     std::fs::create_dir_all(state.join("lanes/k3")).expect("made");
+    let maker = std::fs::File::open(state.join("lanes")).expect("opened");
+    rustix::fs::flock(&maker, rustix::fs::FlockOperation::LockShared).expect("held");
     assert_eq!(found(&state, &[], LONG), []);
+    // A maker that is killed there lets go: what it left is found at once.
+    drop(maker);
+    assert_eq!(found(&state, &[], LONG), [(RemnantKind::HalfMade, "k3".to_owned())]);
 }
 
 #[test]
