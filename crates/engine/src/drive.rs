@@ -136,8 +136,14 @@ pub fn own(
     let mounts = handles.fds.iter().find(is_mounts).filter(|_| options.passing);
     let mounts = mounts.and_then(|(_, fd)| fd.try_clone().ok());
     let walk = if options.passing { None } else { walk::start(engine.state().path(), lane)? };
-    let place =
-        Where::Own { plan: &launch.plan, handles, control: Some(control), journal_dir, live: options.live };
+    let place = Where::Own {
+        plan: &launch.plan,
+        handles,
+        control: Some(control),
+        journal_dir,
+        hold: lock.as_fd(),
+        live: options.live,
+    };
     let outcome =
         attended(&inside, place, ends, &signals, options.timeout, transcript.as_deref(), cast, monitor);
     control::remove(lane.home.dir().fd.as_fd());
@@ -169,6 +175,8 @@ pub fn joined(
     let cast = streams_have_terminal(&streams);
     let inside = spawn::join(&live.handles, &launch.command, streams, live.mode, live.emulate_rename)
         .map_err(EngineError::Sandbox)?;
+    // The leader has it now.
+    drop(live.hold);
     let transcript = transcript_path(lane, cast);
     let run = new_run(lane, launch, &walls(launch), Some(&transcript), false);
     let run = engine.ledger()?.act(|act| act.insert_run(&run))?;

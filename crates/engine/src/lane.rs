@@ -3,6 +3,7 @@
 //! Invariant: opening takes no lock and changes nothing; who writes layers takes [`OpenLane::lock`] first.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use kernel::lock::Lock;
 use ledger::Lane;
@@ -37,6 +38,23 @@ pub struct OpenRoot {
     pub workspace: Box<dyn Workspace>,
     /// Directories of ours inside it.
     pub skipped: Vec<TreePath>,
+}
+
+/// How long to wait for a lane that somebody is just letting go of (its processes were killed, say).
+const LETTING_GO: Duration = Duration::from_secs(2);
+
+/// The lane for this process alone.
+pub fn hold(home: &LaneHome, name: &str) -> Result<Lock> {
+    let deadline = Instant::now() + LETTING_GO;
+    loop {
+        if let Some(lock) = home.try_lock()? {
+            return Ok(lock);
+        }
+        if Instant::now() >= deadline {
+            return Err(EngineError::Busy { name: name.to_owned(), pid: home.holder().ok().flatten() });
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// What changed in one root.
@@ -143,9 +161,7 @@ fn gone_or(row: &Lane, error: EngineError) -> EngineError {
 impl OpenLane {
     /// The lane for this process alone.
     pub fn lock(&self) -> Result<Lock> {
-        let busy =
-            || EngineError::Busy { name: self.row.name.clone(), pid: self.home.holder().ok().flatten() };
-        self.home.try_lock()?.ok_or_else(busy)
+        hold(&self.home, &self.row.name)
     }
 
     /// What changed, root by root.

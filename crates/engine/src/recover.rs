@@ -26,6 +26,12 @@ pub fn settle_all(engine: &Engine, rows: &mut Vec<Lane>, monitor: &mut dyn Monit
         if row.state == LaneState::Live {
             settle_live(engine, &mut row, monitor)?;
         }
+        if row.state == LaneState::New
+            && row.options["for_run"] == true
+            && clear_unbegun(engine, &row, monitor)?
+        {
+            continue;
+        }
         // One lstat a lane: a `discard` that died between its steps leaves the row behind.
         let dir = engine.state().lanes().join(&row.id);
         let is_whole = dir.join("base").symlink_metadata().is_ok();
@@ -35,6 +41,27 @@ pub fn settle_all(engine: &Engine, rows: &mut Vec<Lane>, monitor: &mut dyn Monit
     }
     *rows = kept;
     Ok(())
+}
+
+/// Removes a lane that was made for a command which never began, because its maker was ended first: true where
+/// it is gone. What holds anything at all stays.
+fn clear_unbegun(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) -> Result<bool> {
+    // Whatever is wrong with it is told by whoever wants to use it.
+    let Ok(lane) = crate::lane::open(engine, row.clone()) else { return Ok(false) };
+    let Some(_lock) = lane.home.try_lock()? else { return Ok(false) };
+    // Since the row was read it may have begun, and ended.
+    let is_new = engine.ledger()?.lane(&row.id)?.is_some_and(|now| now.state == LaneState::New);
+    let is_empty = |counts: crate::view::Counts| counts == crate::view::Counts::default();
+    let holds_nothing =
+        || lane.counts().is_ok_and(|roots| roots.into_iter().all(|root| is_empty(root.counts)));
+    if !is_new || lane.home_changes() > 0 || !holds_nothing() {
+        return Ok(false);
+    }
+    drop(lane.roots);
+    lane.home.remove()?;
+    engine.ledger()?.act(|act| act.delete_lane(&row.id))?;
+    monitor.event(Event::Repaired("a lane was made for a run that never began", &row.name));
+    Ok(true)
 }
 
 /// Ends a discard that was interrupted: true where the lane is gone now.

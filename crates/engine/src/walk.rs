@@ -4,7 +4,7 @@
 //! Invariant: the walk only reads the origin and publishes one file by rename in the lane's directory; it
 //! holds neither the lane's lock nor any stream of the run.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::AtomicBool;
 
 use kernel::process::{self, Child, Forked};
@@ -15,7 +15,11 @@ use crate::lane::OpenLane;
 
 /// A walk in progress.
 #[derive(Debug)]
-pub struct Walk(Child);
+pub struct Walk {
+    child: Child,
+    /// Closed by the walk when it has let go of everything of the run's, the lane's lock above all.
+    holds: OwnedFd,
+}
 
 /// Starts the walk over every root that has no record yet; `None` where all have one.
 pub fn start(state: &std::path::Path, lane: &OpenLane) -> Result<Option<Walk>> {
@@ -31,8 +35,13 @@ pub fn start(state: &std::path::Path, lane: &OpenLane) -> Result<Option<Walk>> {
     if missing.is_empty() {
         return Ok(None);
     }
-    match process::fork().doing(|| "start the walk".to_owned())? {
-        Forked::Parent(child) => Ok(Some(Walk(child))),
+    let doing = || "start the walk".to_owned();
+    let (holds, held) = kernel::fdpass::pair().doing(doing)?;
+    match process::fork().doing(doing)? {
+        Forked::Parent(child) => {
+            drop(held);
+            Ok(Some(Walk { child, holds }))
+        }
         Forked::Child => {
             let _ = walk(state, lane, &missing);
             process::exit_now(0)
@@ -74,12 +83,14 @@ pub fn record(home: &LaneHome, lane: &OpenLane, roots: &[usize]) -> Result<()> {
 impl Walk {
     /// Ends the walk: nobody will ask for its result.
     pub fn cancel(self) {
-        let _ = process::kill_pidfd(&self.0.pidfd, rustix::process::Signal::KILL);
-        let _ = process::wait(process::Which::Pidfd(self.0.pidfd.as_fd()), true, false);
+        let _ = process::kill_pidfd(&self.child.pidfd, rustix::process::Signal::KILL);
+        let _ = process::wait(process::Which::Pidfd(self.child.pidfd.as_fd()), true, false);
     }
 
-    /// Lets it go on by itself; one that has ended is taken note of.
+    /// Lets it go on by itself, once it has let go of the run (which a short run on a busy machine does not
+    /// wait for otherwise); one that has ended is taken note of.
     pub fn leave(self) {
-        let _ = process::wait(process::Which::Pidfd(self.0.pidfd.as_fd()), false, false);
+        let _ = kernel::fdpass::receive(&self.holds, &mut [0u8; 1]);
+        let _ = process::wait(process::Which::Pidfd(self.child.pidfd.as_fd()), false, false);
     }
 }

@@ -39,6 +39,8 @@ pub struct Joined {
     pub mode: Mode,
     /// Whether a command's filter reports renames.
     pub emulate_rename: bool,
+    /// The lane's lock. Who stands in its mounts holds it, so that nobody mounts its layers a second time.
+    pub hold: OwnedFd,
     /// The connection, for the listener.
     pub connection: OwnedFd,
 }
@@ -100,13 +102,19 @@ pub fn hear(connection: &OwnedFd) -> Request {
     }
 }
 
-/// Answers [`Request::Join`].
-pub fn hand_out(connection: &OwnedFd, handles: &Handles, mode: Mode, emulate_rename: bool) {
+/// Answers [`Request::Join`]: the namespaces, and the lane's lock for as long as somebody stands in them.
+pub fn hand_out(
+    connection: &OwnedFd,
+    handles: &Handles,
+    hold: BorrowedFd<'_>,
+    mode: Mode,
+    emulate_rename: bool,
+) {
     let mut bytes = vec![b'H', u8::from(mode == Mode::Root), u8::from(emulate_rename)];
     for (kind, _) in &handles.fds {
         bytes.extend_from_slice(&kind.0.to_le_bytes());
     }
-    let fds: Vec<BorrowedFd<'_>> = handles.fds.iter().map(|(_, fd)| fd.as_fd()).collect();
+    let fds: Vec<BorrowedFd<'_>> = handles.fds.iter().map(|(_, fd)| fd.as_fd()).chain([hold]).collect();
     let _ = fdpass::send(connection, &bytes, &fds);
 }
 
@@ -121,34 +129,42 @@ fn connect(dir: BorrowedFd<'_>) -> kernel::Result<Option<OwnedFd>> {
 
 /// Asks a live lane for its namespaces; `None` where nobody listens.
 pub fn join(dir: BorrowedFd<'_>) -> Result<Option<Joined>> {
-    let Some(connection) = connect(dir).step(Stage::Supervise, "reach the live lane")? else { return Ok(None) };
+    let Some(connection) = connect(dir).step(Stage::Supervise, "reach the live lane")? else {
+        return Ok(None);
+    };
     if fdpass::send(&connection, b"J", &[]).is_err() {
         return Ok(None);
     }
     let mut buffer = [0u8; 64];
-    let Ok(Some((n, fds))) = fdpass::receive(&connection, &mut buffer) else { return Ok(None) };
+    let Ok(Some((n, mut fds))) = fdpass::receive(&connection, &mut buffer) else { return Ok(None) };
     let kinds = buffer[..n].get(3..).unwrap_or_default().chunks_exact(4);
-    let kinds = kinds.filter_map(|four| four.try_into().ok()).map(|four| Namespaces(i32::from_le_bytes(four)));
-    if buffer.first() != Some(&b'H') || fds.is_empty() {
+    let kinds =
+        kinds.filter_map(|four| four.try_into().ok()).map(|four| Namespaces(i32::from_le_bytes(four)));
+    let hold = fds.pop();
+    let (Some(&b'H'), Some(hold), false) = (buffer.first(), hold, fds.is_empty()) else {
         return Err(Error::Vanished("the live lane gave no namespaces".into()));
-    }
+    };
     Ok(Some(Joined {
         handles: Handles { fds: kinds.zip(fds).collect() },
         mode: if buffer[1] == 1 { Mode::Root } else { Mode::User },
         emulate_rename: buffer[2] == 1,
+        hold,
         connection,
     }))
 }
 
 /// Passes a joined command's listener on to the lane's notifier.
 pub fn give_listener(connection: &OwnedFd, listener: &OwnedFd) -> Result<()> {
-    fdpass::send(connection, b"L", &[listener.as_fd()]).step(Stage::Supervise, "hand the listener to the lane")
+    fdpass::send(connection, b"L", &[listener.as_fd()])
+        .step(Stage::Supervise, "hand the listener to the lane")
 }
 
 /// Asks a live lane to end; false where nobody listens. Returns when the connection closes, which is when
 /// the lane has ended, or after `patience`.
 pub fn stop(dir: BorrowedFd<'_>, patience: std::time::Duration) -> Result<bool> {
-    let Some(connection) = connect(dir).step(Stage::Supervise, "reach the live lane")? else { return Ok(false) };
+    let Some(connection) = connect(dir).step(Stage::Supervise, "reach the live lane")? else {
+        return Ok(false);
+    };
     if fdpass::send(&connection, b"S", &[]).is_err() {
         return Ok(false);
     }

@@ -61,6 +61,8 @@ pub(crate) fn start(
     match process::fork().step(Stage::Exec, "fork the command")? {
         Forked::Parent(child) => {
             let pid = child.pid.as_raw_nonzero().get();
+            // The child does the same: whoever comes first. A signal for the group must find it there at once.
+            let _ = rustix::process::setpgid(Some(child.pid), Some(child.pid));
             let _ = fdpass::send(channel, &FromInside::Started(pid).encode(), &[]);
             Ok(Started { pid })
         }

@@ -32,6 +32,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
             name,
             also: args.make.also.clone(),
             strategy: args.make.strategy.0,
+            for_run: false,
         };
         let lane = engine::ops::new::new(&engine, &request, &mut progress::Talk::new(&context.ui))?;
         let ui = &mut context.ui;

@@ -6,8 +6,10 @@ use testkit::Plain;
 
 use crate::world::{World, each, everybody};
 
-/// What a person does in the original while a lane stands; the path that both sides touched.
-fn edits() -> Vec<(&'static str, &'static str, fn(&World))> {
+/// What a person does in the original while a lane stands: in words, the path that both sides touched, the act.
+type Edit = (&'static str, &'static str, fn(&World));
+
+fn edits() -> Vec<Edit> {
     vec![
         ("in place", "README.md", |world| {
             use std::io::Write as _;

@@ -215,16 +215,72 @@ fn b03_twelve_lanes_made_at_once_all_work() {
 fn unattended_output_is_recorded_and_the_callers_pipe_is_let_go() {
     everybody(|world| {
         world.lane("a");
-        let mut command = world
-            .env
-            .lane(&world.project, &["run", "-n", "a", "-d", "--", "sh", "-c", "echo spoken; sleep 1000"]);
+        let mut command = world.env.lane(
+            &world.project,
+            &["run", "-n", "a", "-d", "--", "sh", "-c", "echo spoken; touch /tmp/said; sleep 1000"],
+        );
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         // Waits for the end of both pipes: nobody who stays behind holds them.
         let output = command.output().unwrap();
         assert!(output.status.success());
-        testkit::until("it is recorded", SOON, || {
-            world.ok(&["stop", "a"]);
-            world.ok(&["show", "a", "--transcript"]).out().contains("spoken")
+        testkit::until("it was said", SOON, || {
+            world.run(&["exec", "a", "--", "test", "-e", "/tmp/said"]).code == Some(0)
         });
+        world.ok(&["stop", "a"]);
+        let shown = world.json(&["show", "a"]);
+        let run = shown["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|run| run["id"].as_u64())
+            .min()
+            .unwrap()
+            .to_string();
+        assert!(world.ok(&["log", "a", "--transcript", &run]).out().contains("spoken"));
+        // One that printed nothing is told as that.
+        world.sh("a", "true");
+        assert!(world.ok(&["show", "a", "--transcript"]).err().contains("printed nothing"));
+    });
+}
+
+#[test]
+fn a_lane_can_be_started_again_the_moment_it_was_stopped_under_a_joined_command() {
+    each(|world| {
+        world.lane("a");
+        for round in 0..6 {
+            world.ok(&["run", "-n", "a", "-d", "--", "sleep", "1000"]);
+            let mut joined = world.start(&["exec", "a", "--", "sh", "-c", "echo ready; exec sleep 1000"]);
+            joined.wait_for("ready", SOON);
+            world.ok(&["stop", "a"]);
+            // The joined command is gone with the lane: its layers are free.
+            world.ok(&["run", "-q", "-n", "a", "--", "sh", "-c", &format!("echo {round} > f; ln -f f g")]);
+            joined.wait(SOON);
+        }
+        assert_eq!(world.sh("a", "cat f g").out(), "5\n5\n");
+    });
+}
+
+#[test]
+fn a_run_waits_for_those_who_joined_it_and_a_signal_ends_them() {
+    everybody(|world| {
+        world.lane("a");
+        let mut first = world.start(&[
+            "run",
+            "-n",
+            "a",
+            "--",
+            "sh",
+            "-c",
+            "echo ready; while ! [ -e /tmp/go ]; do sleep 0.02; done; exit 5",
+        ]);
+        first.wait_for("ready", SOON);
+        let mut second =
+            world.start(&["exec", "a", "--", "sh", "-c", "touch /tmp/go; echo joined; sleep 1000"]);
+        second.wait_for("joined", SOON);
+        first.wait_for("goes on for 1 more that joined it", SOON);
+        first.signal(rustix::process::Signal::TERM);
+        first.wait(SOON).expect_code(5);
+        assert!(matches!(second.wait(SOON).code, Some(125 | 137 | 143)));
+        world.env.assert_nothing_is_left();
     });
 }

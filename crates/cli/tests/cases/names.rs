@@ -136,7 +136,9 @@ os.symlink(b'/tmp/\x1b[31mred', 'l')
             terminal.wait(SOON);
             let text = String::from_utf8(raw).unwrap_or_else(|error| panic!("{args:?}: {error}"));
             let bad = |c: char| {
-                (c.is_control() && !matches!(c, '\n' | '\r' | '\t')) || ('\u{200b}'..='\u{202e}').contains(&c)
+                let hides =
+                    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+                hides || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
             };
             assert!(!text.contains(bad), "{args:?}: {text:?}");
             assert!(!text.replace("\r\n", "").contains('\r'), "{args:?}: {text:?}");

@@ -214,3 +214,19 @@ fn b52_a_caller_that_ignores_hangups_keeps_its_command_alive() {
         assert!(ran.out().ends_with("end\n"), "{ran}");
     });
 }
+
+#[test]
+fn b52_the_commands_code_comes_back_though_the_project_was_moved_meanwhile() {
+    each(|world| {
+        world.lane("a");
+        let script = "trap 'exit 37' USR1; echo ready; while :; do sleep 0.02; done";
+        let mut running = world.start(&["run", "-n", "a", "--", "sh", "-c", script]);
+        running.wait_for("ready", SOON);
+        let away = world.env.project("away");
+        std::fs::rename(&world.project, &away).unwrap();
+        running.signal(Signal::USR1);
+        let ran = running.wait(SOON);
+        std::fs::rename(&away, &world.project).unwrap();
+        assert_eq!(ran.code, Some(37), "{ran}");
+    });
+}

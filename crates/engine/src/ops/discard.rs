@@ -13,6 +13,7 @@ use crate::describe;
 use crate::engine::{Engine, Noting, done};
 use crate::error::{EngineError, Result};
 use crate::find;
+use crate::lane;
 use crate::ops::stop::{self, StopRequest};
 use crate::recover;
 use crate::view::LaneView;
@@ -55,8 +56,7 @@ pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswe
     let mut left = Vec::new();
     match LaneHome::open(engine.state().path(), &row.id) {
         Ok(home) => {
-            let busy = || EngineError::Busy { name: row.name.clone(), pid: home.holder().ok().flatten() };
-            let _lock = home.try_lock()?.ok_or_else(busy)?;
+            let _lock = lane::hold(&home, &row.name)?;
             if request.now {
                 let path = home.path().to_owned();
                 if let Err(error) = home.remove() {

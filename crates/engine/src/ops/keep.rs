@@ -187,7 +187,7 @@ fn tell_parted(delta: &RootDelta, monitor: &mut dyn Monitor) {
         let together =
             written.iter().filter(|other| ino(other).is_some_and(|(other, _)| other == number)).count()
                 as u64;
-        if together < u64::from(names) {
+        if together < names {
             let path = change.path.as_bytes().escape_ascii();
             monitor.event(Event::Warning(&format!(
                 "{path} is a hard link, one of {names} names of a file: the others keep the old content"

@@ -35,6 +35,8 @@ pub struct NewRequest {
     pub also: Vec<PathBuf>,
     /// The strategy asked for.
     pub strategy: Option<Strategy>,
+    /// For a command that begins right away: a lane whose command never began is cleared by the next command.
+    pub for_run: bool,
 }
 
 /// Makes a lane.
@@ -203,10 +205,11 @@ pub fn make_for(
     let plans = plan_roots(engine, request, layers)?;
     let (home, lock) = create_home(engine)?;
     let id = home.id().to_owned();
-    let options = match lane::mount_mode() {
-        workspace::MountMode::Root => json!({ "mount": "root" }),
-        workspace::MountMode::User => json!({ "mount": "user" }),
+    let mount = match lane::mount_mode() {
+        workspace::MountMode::Root => "root",
+        workspace::MountMode::User => "user",
     };
+    let options = json!({ "mount": mount, "for_run": request.for_run });
     let built = (|| -> Result<(Vec<lane::OpenRoot>, Cost, workspace::BaseStamp)> {
         for (index, plan) in plans.iter().enumerate() {
             home.add_root(index, &plan.placed.place)?;

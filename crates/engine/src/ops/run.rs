@@ -121,6 +121,7 @@ fn in_new_lane(
         name: request.name.clone(),
         also: request.also.clone(),
         strategy: request.strategy,
+        for_run: true,
     };
     let made = new::make_for(engine, &making, memory.as_deref(), recorded, monitor)?;
     let new = Some(NewLane { cost: made.cost, recorded });
@@ -148,7 +149,7 @@ pub(crate) fn in_lane(
         }
         // Held and not (or no longer) live: somebody is about to start it, or it is just ending.
         if let Some(exit) = join(engine, &lane, request, monitor)? {
-            return answer(engine, lane, exit, None, monitor);
+            return Ok(answer(engine, &lane, exit, None, monitor));
         }
         if Instant::now() >= deadline {
             let pid = lane.home.holder().ok().flatten();
@@ -239,7 +240,7 @@ fn start(
         walk.leave();
     }
     drop(lock);
-    answer(engine, lane, driven.exit, cost, monitor)
+    Ok(answer(engine, &lane, driven.exit, cost, monitor))
 }
 
 /// A lane that was made for a run which never began is no use to anybody: it goes. The first error is told.
@@ -302,14 +303,32 @@ fn removed(
     })
 }
 
-/// What a reviewer wants to know after a run.
+/// What a reviewer wants to know after a run. Where it cannot be found out (the project was moved meanwhile),
+/// that is told, and the command's own end is passed on all the same.
 fn answer(
     engine: &Engine,
-    lane: OpenLane,
+    lane: &OpenLane,
     exit: Exit,
     cost: Option<Cost>,
-    _monitor: &mut dyn Monitor,
-) -> Result<RunAnswer> {
+    monitor: &mut dyn Monitor,
+) -> RunAnswer {
+    looked_at(engine, lane, exit, cost).unwrap_or_else(|error| {
+        let why = error.with_causes();
+        monitor.event(Event::Warning(&format!("what changed could not be found out: {why}")));
+        RunAnswer {
+            lane: describe::lane_with(engine, &lane.row, None),
+            removed: false,
+            cost,
+            exit,
+            changes: Vec::new(),
+            home_changes: 0,
+            drift: Vec::new(),
+            next: vec![Next::Show(lane.row.name.clone())],
+        }
+    })
+}
+
+fn looked_at(engine: &Engine, lane: &OpenLane, exit: Exit, cost: Option<Cost>) -> Result<RunAnswer> {
     let deltas = lane.changes()?;
     let drift = lane.drift(&deltas)?;
     let changes: Vec<RootChanges> =
@@ -363,7 +382,9 @@ fn detached(
                     return Err(EngineError::Sandbox(sandbox::Error::Vanished(why)));
                 }
                 _ => {
-                    return Err(EngineError::Sandbox(sandbox::Error::Vanished("the supervisor ended".into())));
+                    return Err(EngineError::Sandbox(sandbox::Error::Vanished(
+                        "the supervisor ended".into(),
+                    )));
                 }
             }
             let row = engine.ledger()?.lane(&lane.row.id)?.unwrap_or_else(|| lane.row.clone());
@@ -424,6 +445,7 @@ pub fn plan(engine: &Engine, request: &RunRequest) -> Result<PlanView> {
         name: request.name.clone(),
         also: request.also.clone(),
         strategy: request.strategy,
+        for_run: true,
     };
     launch::show(engine, &making, &wishes(request))
 }

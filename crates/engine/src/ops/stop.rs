@@ -44,17 +44,13 @@ pub fn stop(engine: &Engine, request: &StopRequest) -> Result<StopAnswer> {
     let was_live = lane.home.try_lock()?.is_none();
     if was_live {
         let asked = control::stop(lane.home.dir().fd.as_fd(), PATIENCE).map_err(EngineError::Sandbox)?;
-        let gone = || EngineError::Busy { name: lane.row.name.clone(), pid: lane.home.holder().ok().flatten() };
-        if !asked {
-            return Err(gone());
-        }
-        // The connection closes when the supervisor ends; pid 1 holds the lock until its mounts are gone.
-        let deadline = Instant::now() + PATIENCE;
-        while lane.home.try_lock()?.is_none() {
+        // The connection closes when the supervisor ends; pid 1 holds the lock until its mounts are gone. Where
+        // nobody was there to be asked, it may just be ending.
+        let deadline = Instant::now() + if asked { PATIENCE } else { Duration::ZERO };
+        while let Err(busy) = lane::hold(&lane.home, &lane.row.name) {
             if Instant::now() >= deadline {
-                return Err(gone());
+                return Err(busy);
             }
-            std::thread::sleep(Duration::from_millis(2));
         }
     }
     let mut rows = vec![lane.row];

@@ -6,7 +6,7 @@
 
 mod streams;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use kernel::process::{self, Status};
@@ -46,6 +46,8 @@ pub enum Lane<'l> {
         control: Option<OwnedFd>,
         /// A directory outside the lane for the journal of renames.
         journal_dir: OwnedFd,
+        /// The lane's lock, for those who join.
+        hold: BorrowedFd<'l>,
         /// Goes on after its command has ended, until somebody stops it.
         live: bool,
     },
@@ -384,8 +386,8 @@ impl Supervisor<'_> {
             // Who comes when the end has begun is told nothing, and starts the lane again.
             Request::Join if self.ending => self.connections[index] = None,
             Request::Join => {
-                if let Lane::Own { plan, handles, .. } = &self.lane {
-                    control::hand_out(connection, handles, plan.mode, plan.emulate_rename);
+                if let Lane::Own { plan, handles, hold, .. } = &self.lane {
+                    control::hand_out(connection, handles, *hold, plan.mode, plan.emulate_rename);
                 }
             }
             Request::Listener(listener) => {
