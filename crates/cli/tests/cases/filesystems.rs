@@ -68,12 +68,19 @@ fn layers_stand_beside_the_project_where_its_filesystem_clones_and_are_absent_in
         for (kind, mib) in [(FsKind::Btrfs, 120), (FsKind::Xfs, 320)] {
             let Some(fs) = LoopFs::make(kind, mib, who) else { return };
             for made in [Made::Overlay, Made::Copy] {
-                let world = World::git(fresh(who), made);
-                let project = fs.path().join("app");
+                let mut world = World::git(in_the_open(who), made);
+                // Where the image is mounted nobody inside could look anyhow: it is shown in a better place.
+                world.env.allow_remnants();
+                let place = world.env.root().join("disk");
+                world.env.mkdir(&place);
+                let shown = Mounted::bind(&fs.path(), &place);
+                let project = place.join("app");
                 copy(&world, &project);
+                world.env.write(&place.join("neighbour"), b"seen\n");
                 let world = World { project: project.clone(), ..world };
                 world.lane("a");
-                let beside = fs.path().join(".lanekeeper");
+                let beside = place.join(".lanekeeper");
+                assert_eq!(world.sh("a", "cat ../neighbour").out(), "seen\n");
                 assert_eq!(std::fs::metadata(&beside).unwrap().mode() & 0o777, 0o700, "{kind:?}");
                 let script = format!(
                     "ls -A {0}/ 2>/dev/null && exit 1; (echo x > {0}/x) 2>/dev/null && exit 1; exit 0",
@@ -85,8 +92,9 @@ fn layers_stand_beside_the_project_where_its_filesystem_clones_and_are_absent_in
                 assert!(beside.exists());
                 world.gone("b");
                 assert!(!beside.exists(), "{kind:?}: the place goes with the last lane");
-                drop(world);
                 testkit::env::remove(&project).unwrap();
+                std::fs::remove_file(place.join("neighbour")).unwrap();
+                drop(shown);
             }
         }
     }

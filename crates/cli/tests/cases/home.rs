@@ -159,6 +159,15 @@ impl Mounted {
     }
 }
 
+impl Mounted {
+    /// Shows `from` at `at` too.
+    pub(crate) fn bind(from: &std::path::Path, at: &std::path::Path) -> Mounted {
+        let mut command = std::process::Command::new(require::program("mount"));
+        assert!(command.arg("--bind").arg(from).arg(at).status().unwrap().success());
+        Mounted(at.to_owned())
+    }
+}
+
 impl Drop for Mounted {
     fn drop(&mut self) {
         std::process::Command::new("umount").arg("-l").arg(&self.0).status().ok();
