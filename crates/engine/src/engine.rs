@@ -31,6 +31,8 @@ pub struct Engine {
 impl Engine {
     /// Finds or makes the state directory.
     pub fn open(options: &EngineOptions) -> Result<Engine> {
+        // A caller that ignores its children hands that on; then nobody could learn how one ended.
+        kernel::signal::default(rustix::process::Signal::CHILD.as_raw());
         Ok(Engine {
             state: StateDir::open(options.state.as_deref())?,
             ledger: OnceCell::new(),

@@ -78,7 +78,14 @@ pub fn not_dumpable() -> Result<()> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).asked("prctl", "PR_SET_DUMPABLE 0")
 }
 
-/// True where the effective user is root.
+/// The number of the initial user namespace (PROC_USER_INIT_INO in the kernel's proc_ns.h).
+const INITIAL: u64 = 0xefff_fffd;
+
+/// True where the effective user is root of this machine: uid 0 in a user namespace (a rootless container) is
+/// an ordinary user under another name, to whom the kernel refuses what it refuses to users.
 pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    use std::sync::OnceLock;
+    static INITIAL_NAMESPACE: OnceLock<bool> = OnceLock::new();
+    let is_initial = || rustix::fs::stat("/proc/self/ns/user").map_or(true, |stat| stat.st_ino == INITIAL);
+    rustix::process::geteuid().is_root() && *INITIAL_NAMESPACE.get_or_init(is_initial)
 }

@@ -165,3 +165,31 @@ fn b46_flags_that_are_locked_on_a_mount_are_kept() {
         drop(mount);
     });
 }
+
+#[test]
+fn b46_root_of_a_user_namespace_is_walled_as_an_ordinary_user() {
+    require::program("unshare");
+    for who in Who::all() {
+        let world = World::git(crate::world::fresh(who), crate::world::Made::Overlay);
+        let mut command = world.env.command(require::program("unshare"));
+        command.args(["--user", "--map-root-user"]).arg(world.env.lane_program()).current_dir(&world.project);
+        command.args(["run", "-n", "a", "--net", "none", "--", "sh", "-ec"]);
+        command.arg("id -u; echo x > x; mv src moved; echo h > ~/h; grep CapEff /proc/self/status; git status --porcelain | head -1");
+        let ran = Running::start(command).wait(SOON).expect_code(0);
+        assert!(ran.out().starts_with("0\nCapEff:\t0000000000000000\n"), "{ran}");
+        let shown = world.json(&["show", "a"]);
+        assert_eq!(shown["lane"]["strategy"], "overlay", "{shown}");
+        let walls = shown["runs"][0]["walls"].as_array().unwrap();
+        assert!(
+            walls.iter().any(|wall| wall["name"] == "user namespace" && wall["status"] == "full"),
+            "{shown}"
+        );
+        assert!(!world.project.join("x").exists());
+        // The same person finds what was done there, by his own name.
+        let changes = world.changes("a");
+        assert!(
+            changes.contains(&"add x".to_owned()) && changes.iter().any(|line| line.contains("moved")),
+            "{changes:?}"
+        );
+    }
+}

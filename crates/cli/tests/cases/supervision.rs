@@ -230,3 +230,22 @@ fn b52_the_commands_code_comes_back_though_the_project_was_moved_meanwhile() {
         assert_eq!(ran.code, Some(37), "{ran}");
     });
 }
+
+#[test]
+fn b52_a_caller_that_ignores_its_children_or_blocks_signals_gets_the_code_all_the_same() {
+    testkit::require::program("python3");
+    everybody(|world| {
+        for before in [
+            "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+            "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())",
+            "os.umask(0o077)",
+        ] {
+            let script = format!("import os, signal, sys\n{before}\nos.execv(sys.argv[1], sys.argv[1:])");
+            let mut command = world.env.command("/usr/bin/python3");
+            command.args(["-c", &script]).arg(world.env.lane_program()).current_dir(&world.project);
+            command.args(["run", "--rm", "--", "sh", "-c", "(exit 3); [ $? = 3 ] && kill -USR1 $$; exit 5"]);
+            let ran = Running::start(command).wait(SOON);
+            assert_eq!(ran.code, Some(138), "{before}: {ran}");
+        }
+    });
+}
