@@ -174,3 +174,36 @@ fn b52_input_comes_as_it_is_written_and_ends_with_its_writer() {
         assert!(child.wait().unwrap().success());
     });
 }
+
+#[test]
+fn b52_what_goes_to_one_place_over_both_streams_keeps_its_order() {
+    everybody(|world| {
+        world.lane("a");
+        world.ok(&["run", "-n", "b", "-d", "--", "sleep", "1000"]);
+        let script = "i=0; while [ $i -lt 300 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done";
+        let wanted: String = (0..300).map(|at| format!("o{at}\ne{at}\n")).collect();
+        for verb in [&["run", "-q", "-n", "a"] as &[&str], &["-q", "exec", "b"]] {
+            let mut command = world.env.command("/bin/sh");
+            command
+                .args(["-c", r#"exec "$0" "$@" 2>&1"#])
+                .arg(world.env.lane_program())
+                .current_dir(&world.project);
+            command.args(verb).args(["--", "sh", "-c", script]);
+            let ran = Running::start(command).wait(SOON).expect_code(0);
+            assert!(ran.out() == wanted, "{verb:?}: {ran}");
+        }
+        world.ok(&["stop", "b"]);
+    });
+}
+
+#[test]
+fn b52_without_a_command_a_shell_reads_what_it_is_given() {
+    everybody(|world| {
+        world.lane("a");
+        let mut command = world.env.lane(&world.project, &["run", "-q", "-n", "a"]);
+        command.stdin(Stdio::piped());
+        let mut running = Running::start(command);
+        running.feed(b"echo said; cat README.md; exit 9\n");
+        assert_eq!(running.wait(SOON).expect_code(9).out(), "said\n# A project\n");
+    });
+}

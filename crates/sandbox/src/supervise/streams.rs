@@ -95,6 +95,13 @@ pub fn connect() -> Result<(Streams, Ends)> {
         if is_terminal[number] {
             continue;
         }
+        if number == 2
+            && let (Some(out), true) = (&given[1], is_one_stream())
+        {
+            // `2>&1`: through two pipes the order of what is written to both would be lost.
+            given[2] = Some(again(out)?);
+            continue;
+        }
         let (read, write) = pipe()?;
         given[number] = Some(write);
         *(if number == 1 { &mut ends.out } else { &mut ends.err }) = Some(read);
@@ -103,16 +110,25 @@ pub fn connect() -> Result<(Streams, Ends)> {
     Ok((Streams { given }, ends))
 }
 
+/// True where our stdout and stderr lead to the same place.
+fn is_one_stream() -> bool {
+    match (rustix::fs::fstat(own(1)), rustix::fs::fstat(own(2))) {
+        (Ok(out), Ok(err)) => (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino),
+        _ => false,
+    }
+}
+
+fn again(fd: impl rustix::fd::AsFd) -> Result<OwnedFd> {
+    rustix::io::fcntl_dupfd_cloexec(fd, 3)
+        .map_err(|errno| kernel::Error::new("fcntl", "F_DUPFD_CLOEXEC", errno))
+        .step(Stage::Exec, "pass a stream on")
+}
+
 /// The command's stdin when ours is no terminal: itself where it has no path to open again, else a pipe.
 fn input() -> Result<(OwnedFd, Option<OwnedFd>)> {
     let kind = rustix::fs::fstat(own(0)).map(|stat| FileType::from_raw_mode(stat.st_mode));
     match kind {
-        Ok(FileType::Fifo | FileType::Socket | FileType::CharacterDevice) => {
-            let same = rustix::io::fcntl_dupfd_cloexec(own(0), 3)
-                .map_err(|errno| kernel::Error::new("fcntl", "0", errno))
-                .step(Stage::Exec, "pass stdin on")?;
-            Ok((same, None))
-        }
+        Ok(FileType::Fifo | FileType::Socket | FileType::CharacterDevice) => Ok((again(own(0))?, None)),
         Ok(_) => {
             let (read, write) = pipe()?;
             Ok((read, Some(write)))
