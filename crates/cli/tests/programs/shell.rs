@@ -1,0 +1,163 @@
+//! A person at a terminal: an interactive shell in a lane, job control inside, and the whole `lane run` as a
+//! job of the person's own shell.
+
+use std::time::Duration;
+
+use testkit::{Pty, procs, until};
+
+use crate::ground::{Ground, SOON, each};
+
+/// An interactive bash of the host, with a prompt that cannot be met in what it echoes.
+fn host_shell(ground: &Ground) -> Pty {
+    let mut command = ground.env.command(testkit::require::program("bash"));
+    command.args(["--norc", "--noprofile", "-i"]).current_dir(&ground.project);
+    command.env("PS1", "host[$?]> ").env("HISTFILE", "").env("LANE", ground.env.lane_program());
+    let terminal = Pty::start(&command, ground.who(), 24, 100);
+    terminal.wait_for("host[0]>", SOON);
+    terminal
+}
+
+/// Presses a key after what is printed so far, and waits until `answer` stands in what comes later.
+fn after(terminal: &mut Pty, keys: &str, answer: &str) {
+    let seen = terminal.raw().len();
+    terminal.send(keys);
+    let later = || String::from_utf8_lossy(&terminal.raw()[seen..]).into_owned();
+    until(&format!("{answer:?} after {keys:?}"), SOON, || later().contains(answer));
+}
+
+fn job_of(terminal: &Pty, command: &str) -> Option<u32> {
+    let all = procs::descendants(terminal.pid());
+    all.into_iter().find(|pid| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == command.as_bytes())
+    })
+}
+
+#[test]
+fn an_interactive_bash_in_a_lane_has_job_control_of_its_own() {
+    each(|ground| {
+        let script = ["run", "-n", "t", "-e", "PS1=in[$?]> ", "--", "bash", "--norc", "--noprofile", "-i"];
+        let mut terminal = ground.terminal(&script);
+        terminal.wait_for("in[0]>", SOON);
+        assert!(!terminal.screen().contains("job control"), "{}", terminal.screen());
+        terminal.resize(31, 97);
+        after(&mut terminal, "stty size\n", "31 97");
+        terminal.send("sleep 1000\n");
+        until("sleep runs", SOON, || job_of(&terminal, "1000").is_some());
+        after(&mut terminal, "\x03", "in[130]>");
+        terminal.send("sleep 1001\n");
+        until("sleep runs", SOON, || job_of(&terminal, "1001").is_some());
+        after(&mut terminal, "\x1a", "in[148]>");
+        after(&mut terminal, "jobs\n", "Stopped");
+        terminal.send("fg\n");
+        let is_sleeping = |terminal: &Pty| {
+            job_of(terminal, "1001").and_then(|pid| procs::status(pid, "State")).is_some_and(|state| state.starts_with('S'))
+        };
+        until("sleep goes on", SOON, || is_sleeping(&terminal));
+        after(&mut terminal, "\x03", "in[130]>");
+        after(&mut terminal, "cat\n", "cat");
+        after(&mut terminal, "\x04", "in[0]>");
+        terminal.send("exit 9\n");
+        assert_eq!(terminal.wait(SOON), 9);
+    });
+}
+
+#[test]
+fn a_stopped_run_gives_the_terminal_back_and_goes_on_with_fg() {
+    each(|ground| {
+        let mut terminal = host_shell(ground);
+        after(&mut terminal, "stty -a > before\n", "host[0]>");
+        terminal.send("$LANE run -q -n t -- sh -c 'echo begun; sleep 1000'\n");
+        until("sleep runs", SOON, || job_of(&terminal, "1000").is_some());
+        after(&mut terminal, "\x1a", "host[147]>");
+        after(&mut terminal, "stty -a | cmp - before && echo equal-$((1+1))\n", "equal-2");
+        after(&mut terminal, "jobs\n", "Stopped");
+        until("sleep is stopped too", SOON, || {
+            let pid = job_of(&terminal, "1000").unwrap();
+            procs::status(pid, "State").is_some_and(|state| state.starts_with('T'))
+        });
+        terminal.send("fg\n");
+        until("sleep goes on", SOON, || {
+            let pid = job_of(&terminal, "1000").unwrap();
+            procs::status(pid, "State").is_some_and(|state| state.starts_with('S'))
+        });
+        after(&mut terminal, "\x03", "host[130]>");
+        after(&mut terminal, "stty -a | cmp - before && echo equal-$((1+2))\n", "equal-3");
+        until("the lane is at rest", SOON, || job_of(&terminal, "1000").is_none());
+        terminal.send("exit 0\n");
+        assert_eq!(terminal.wait(SOON), 0);
+    });
+}
+
+#[test]
+fn a_script_around_a_run_is_stopped_with_it_and_goes_on_with_it() {
+    each(|ground| {
+        let mut terminal = host_shell(ground);
+        terminal.send("sh -c '$LANE run -q -n t -- sleep 1000; echo $((40+2))'\n");
+        until("sleep runs", SOON, || job_of(&terminal, "1000").is_some());
+        after(&mut terminal, "\x1a", "Stopped");
+        after(&mut terminal, "echo $((50+5))\n", "55");
+        terminal.send("fg\n");
+        until("sleep goes on", SOON, || {
+            let pid = job_of(&terminal, "1000").unwrap();
+            procs::status(pid, "State").is_some_and(|state| state.starts_with('S'))
+        });
+        after(&mut terminal, "\x03", "host[");
+        terminal.send("exit 0\n");
+        assert_eq!(terminal.wait(SOON), 0);
+    });
+}
+
+#[test]
+fn a_run_that_nobody_could_continue_is_not_stopped() {
+    each(|ground| {
+        // The first process of its session, as in a terminal window of its own: the kernel ignores Ctrl-Z there.
+        let mut terminal = ground.terminal(&["run", "-q", "-n", "t", "--", "sh", "-c", "echo begun; read x; echo got-$x"]);
+        terminal.wait_for("begun", SOON);
+        terminal.send("\x1a");
+        terminal.wait_for("^Z", SOON);
+        terminal.send("on\n");
+        terminal.wait_for("got-on", SOON);
+        assert_eq!(terminal.wait(SOON), 0);
+    });
+}
+
+#[test]
+fn a_run_is_a_member_of_a_pipeline() {
+    each(|ground| {
+        let mut terminal = host_shell(ground);
+        after(&mut terminal, "printf 'b\\na\\n' | $LANE run -q -n t -- sort | tr a-z A-Z | tr '\\n' -\n", "A-B-");
+        after(&mut terminal, "echo; $LANE run -q -n t -- seq 1 100000 | head -n 1 | tr 1 Q\n", "Q");
+        // Who has only a part of a terminal sees just that.
+        let isatty = "for n in 0 1 2; do if [ -t $n ]; then printf y; else printf n; fi; done >&$to; echo";
+        let cases = [
+            (format!("to=1; $LANE run -q -n t -e to=1 -- sh -c '{isatty}' | cat; echo =$((1+0))\n"), "yny\r\n=1"),
+            (format!("$LANE run -q -n t -e to=2 -- sh -c '{isatty}' </dev/null; echo =$((1+1))\n"), "nyy\r\n=2"),
+            (format!("$LANE run -q -n t -e to=1 -- sh -c '{isatty}'; echo =$((1+2))\n"), "yyy\r\n=3"),
+            (format!("$LANE run -q -n t -e to=1 -- sh -c '{isatty}' 2>/dev/null; echo =$((1+3))\n"), "yyn\r\n=4"),
+        ];
+        for (command, answer) in cases {
+            after(&mut terminal, &command, answer.rsplit_once("\r\n").unwrap().1);
+            let raw = String::from_utf8_lossy(&terminal.raw()).replace("\r\n\r\n", "\r\n");
+            assert!(raw.contains(answer), "{answer:?} of {command}: {}", terminal.screen());
+        }
+        after(&mut terminal, "stty -a | grep -c ' icanon '\n", "1");
+        terminal.send("exit 0\n");
+        assert_eq!(terminal.wait(SOON), 0);
+    });
+}
+
+#[test]
+fn a_background_run_prints_and_ends_without_taking_the_terminal() {
+    each(|ground| {
+        let mut terminal = host_shell(ground);
+        terminal.send("$LANE run -q -n t -- sh -c 'echo bg-$((20+2)); stty size >/dev/null; exit 3' & wait $!; echo =$?=\n");
+        until("the end of the background run", Duration::from_secs(60), || {
+            String::from_utf8_lossy(&terminal.raw()).contains("=3=")
+        });
+        assert!(terminal.screen().contains("bg-22"), "{}", terminal.screen());
+        after(&mut terminal, "echo still-$((1+1))\n", "still-2");
+        terminal.send("exit 0\n");
+        assert_eq!(terminal.wait(SOON), 0);
+    });
+}
