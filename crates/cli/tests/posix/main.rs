@@ -9,6 +9,6 @@
 mod behaviours;
 mod ground;
 mod kills;
-
-
+mod model;
+mod random;
 mod rename;
