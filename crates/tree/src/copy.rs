@@ -298,10 +298,16 @@ impl Copier<'_> {
     /// Owner, attributes, mode and times of a finished file or directory, in the order in which none undoes another.
     fn dress(&self, old: BorrowedFd<'_>, new: BorrowedFd<'_>, stat: &RawStat, dir: bool) -> Result<()> {
         self.keep_owner(stat, |uid, gid| meta::set_owner_fd(new, uid, gid))?;
-        if dir || self.wants_mode(stat) {
+        let attributes = xattrs(old);
+        // An attribute is written only where its file may be.
+        let opened = !attributes.is_empty() && stat.permissions() & 0o200 == 0;
+        if opened {
+            meta::set_mode_fd(new, stat.permissions() | 0o200)?;
+        }
+        set_xattrs(new, &attributes)?;
+        if dir || opened || self.wants_mode(stat) {
             meta::set_mode_fd(new, stat.permissions())?;
         }
-        copy_xattrs(old, new)?;
         meta::set_times_fd(new, stat.mtime)
     }
 
@@ -351,15 +357,21 @@ fn open_quietly(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
     answer.map_err(|errno| Error::new("openat", name, errno))
 }
 
-/// The user's attributes and ACLs, as far as the target takes them.
-fn copy_xattrs(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<()> {
-    let Ok(names) = xattr::list(old) else { return Ok(()) };
-    for name in names {
-        if !layer::is_users(&name) || layer::private_xattr(&name) {
-            continue;
-        }
-        let Ok(Some(value)) = xattr::get(old, &name) else { continue };
-        match xattr::set(new, &name, &value) {
+/// The user's attributes and ACLs, as far as they can be read.
+fn xattrs(old: BorrowedFd<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let names = xattr::list(old).unwrap_or_default();
+    names
+        .into_iter()
+        .filter(|name| layer::is_users(name) && !layer::private_xattr(name))
+        .filter_map(|name| Some((xattr::get(old, &name).ok()??, name)))
+        .map(|(value, name)| (name, value))
+        .collect()
+}
+
+/// Gives them, as far as the target takes them.
+fn set_xattrs(new: BorrowedFd<'_>, attributes: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+    for (name, value) in attributes {
+        match xattr::set(new, name, value) {
             Err(error) if matches!(error.errno, Errno::NOSPC | Errno::DQUOT | Errno::IO) => {
                 return Err(error);
             }

@@ -111,7 +111,7 @@ impl Units {
                 Step::Meta { path, old, new } => units.metas.push((path.clone(), old.clone(), new.clone())),
             }
         }
-        let mut lists = gone(&going);
+        let mut lists = gone(&going, &moved_to);
         let mut slots: BTreeMap<TreePath, TreePath> = BTreeMap::new();
         for (path, step) in coming {
             let slot = match place(path) {
@@ -146,15 +146,22 @@ impl Units {
     }
 }
 
-/// What goes, by the topmost path that goes with it.
-fn gone(going: &BTreeMap<&TreePath, &Entry>) -> BTreeMap<TreePath, Vec<(TreePath, Entry)>> {
+/// What goes, by the topmost path that goes with it. What goes from inside a moved directory goes after the move,
+/// on its own: not with something that stood above the directory's new place before.
+fn gone(
+    going: &BTreeMap<&TreePath, &Entry>,
+    moved_to: &BTreeSet<&TreePath>,
+) -> BTreeMap<TreePath, Vec<(TreePath, Entry)>> {
     let mut lists: BTreeMap<TreePath, Vec<(TreePath, Entry)>> = BTreeMap::new();
-    let mut top: Option<&TreePath> = None;
+    let mut tops: Vec<&TreePath> = Vec::new();
     for (path, old) in going {
-        let root = match top.filter(|top| path.starts_with(top)) {
+        tops.retain(|top| path.starts_with(top));
+        let moved = moved_to.iter().filter(|to| path.starts_with(to)).max_by_key(|to| to.as_bytes().len());
+        let is_with = |top: &&TreePath| moved.is_none_or(|to| top.starts_with(to));
+        let root = match tops.last().copied().filter(is_with) {
             Some(top) => top,
             None => {
-                top = Some(path);
+                tops.push(path);
                 path
             }
         };
@@ -233,6 +240,18 @@ mod tests {
             delete("gone-too", Kind::File),
         ]);
         assert_eq!(shown(&units), ["d n0 [ x] true", "gone o0 [ x] false", "gone-too o1 [] false"]);
+    }
+
+    #[test]
+    fn what_goes_from_a_moved_directory_does_not_go_with_what_it_replaces() {
+        let units = Units::of(&[
+            put("a", Some(Kind::File), Kind::Dir),
+            Step::MoveDir { from: path("src"), to: path("a/lib"), old: entry(Kind::Dir) },
+            delete("a/lib/gone", Kind::Dir),
+            delete("a/lib/gone/x", Kind::File),
+            put("a/lib/f", Some(Kind::File), Kind::File),
+        ]);
+        assert_eq!(shown(&units), ["a n0 [] true", "a/lib/f n1 [] true", "a/lib/gone o0 [ x] false"]);
     }
 
     #[test]

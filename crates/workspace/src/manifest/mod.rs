@@ -145,7 +145,8 @@ impl Manifest {
     }
 
     /// Publishes, as the manifest of root `index`, this one with `paths` (and their parent directories) as
-    /// the origin has them now: what was just kept is the base from here on.
+    /// the origin has them now: what was just kept is the base from here on. Of a directory that went, or that
+    /// came with what is in it, one path is enough.
     pub fn advance(
         &self,
         paths: &[TreePath],
@@ -168,6 +169,15 @@ impl Manifest {
             });
             touched.insert(path, now);
         }
+        let was_dir = |path: &TreePath| self.get(path).is_some_and(|was| was.entry.is_dir());
+        let is_dir = |now: &Option<(Entry, bool)>| now.as_ref().is_some_and(|(entry, _)| entry.is_dir());
+        let gone: Vec<TreePath> =
+            touched.iter().filter(|(path, now)| was_dir(path) && !is_dir(now)).map(|(path, _)| path.clone()).collect();
+        let came: Vec<TreePath> =
+            touched.iter().filter(|(path, now)| !was_dir(path) && is_dir(now)).map(|(path, _)| path.clone()).collect();
+        for dir in came {
+            add_below(origin, &dir, &mut touched)?;
+        }
         let mut draft = Draft::begin(home)?;
         let mut touched = touched.into_iter().peekable();
         for (path, recorded) in self.iter() {
@@ -176,6 +186,7 @@ impl Manifest {
             }
             match touched.next_if(|(new, _)| *new == path) {
                 Some((_, new)) => push_if_there(&mut draft, &path, new)?,
+                None if gone.iter().any(|dir| path.starts_with(dir)) => {}
                 None => draft.push(&path, &recorded.entry, recorded.is_later)?,
             }
         }
@@ -232,6 +243,24 @@ impl Manifest {
         }
         low
     }
+}
+
+/// Notes everything below a directory that is not noted yet.
+fn add_below(
+    origin: &tree::dir::DirTree,
+    dir: &TreePath,
+    touched: &mut BTreeMap<TreePath, Option<(Entry, bool)>>,
+) -> Result<()> {
+    let below = tree::Source::list_entries(origin, dir).doing("look at", path_of(dir.as_bytes()))?;
+    for (name, entry) in below {
+        let path = dir.join(name);
+        let is_dir = entry.is_dir();
+        touched.entry(path.clone()).or_insert(Some((entry, false)));
+        if is_dir {
+            add_below(origin, &path, touched)?;
+        }
+    }
+    Ok(())
 }
 
 fn push_if_there(draft: &mut Draft, path: &TreePath, entry: Option<(Entry, bool)>) -> Result<()> {

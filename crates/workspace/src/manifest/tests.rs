@@ -169,6 +169,25 @@ fn what_was_kept_becomes_the_base() {
 }
 
 #[test]
+fn a_directory_that_was_kept_at_another_place_is_the_base_there_with_all_that_is_in_it() {
+    let scene = scene();
+    for name in ["old/a", "old/in/b", "replaced/c", "z"] {
+        scene.write(name, "1");
+    }
+    let before = scene.record(&RecordOptions::default()).expect("recorded");
+    std::fs::rename(scene.origin.join("old"), scene.origin.join("new")).expect("renamed");
+    std::fs::remove_dir_all(scene.origin.join("replaced")).expect("removed");
+    scene.write("replaced", "now a file");
+    let origin = DirTree::open(&scene.origin).expect("opened");
+    before.advance(&["old", "new", "replaced"].map(path), &origin, scene.home.dir(), 0).expect("advanced");
+    let after = Manifest::load(scene.home.dir(), 0).expect("loaded").expect("there");
+    let all: Vec<String> = after.iter().map(|(path, _)| format!("{path:?}").replace('"', "")).collect();
+    assert_eq!(all, ["", "new", "new/a", "new/in", "new/in/b", "replaced", "z"]);
+    assert_eq!(after.names_in(&path("new")), [b"a".to_vec(), b"in".to_vec()]);
+    assert!(after.names_in(&path("old")).is_empty());
+}
+
+#[test]
 fn owners_are_told_from_a_full_walk() {
     let scene = scene();
     scene.write("deep/down/f", "");
