@@ -72,7 +72,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
     };
     let ours = crate::lane::ours(engine, &lane.home)?;
     let mut hidden: Vec<(PathBuf, String)> = Vec::new();
-    let home = home(engine, lane, &credentials, &ours, &mounts, &mut hidden)?;
+    let home = home(engine, lane, &credentials, &granted, &ours, &mounts, &mut hidden)?;
     let home_at = match &home {
         Home::Overlay { at, .. } | Home::Assembled { at, .. } => Some(at.clone()),
         Home::Parts { .. } | Home::None => None,
@@ -110,7 +110,12 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
         // What is mounted below the origin is shown read-only: it never just vanishes.
         roots.extend(workspace::attached(&mounts.below(&root.view.path)));
     }
-    let toolchains = toolchains(lane, &credentials, home_at.as_deref(), &mounts)?;
+    // A cargo home in a place that every lane shows, such as /opt.
+    let everywhere = crate::tools::cargo_logins().into_iter().filter(|path| {
+        home_at.as_ref().is_none_or(|home| !path.starts_with(home)) && crate::tools::is_shown(path) && path.exists()
+    });
+    hide.extend(everywhere);
+    let toolchains = crate::toolchains::shown(lane, &credentials, home_at.as_deref(), &mounts)?;
     let uid = rustix::process::geteuid().as_raw();
     let host = HostFacts::read().map_err(EngineError::Sandbox)?;
     let is_overlay = |spec: &MountSpec| matches!(spec.what, MountWhat::Overlay(_));
@@ -177,6 +182,7 @@ fn home(
     engine: &Engine,
     lane: &OpenLane,
     credentials: &Credentials,
+    granted: &[String],
     ours: &[PathBuf],
     mounts: &MountTable,
     hidden: &mut Vec<(PathBuf, String)>,
@@ -190,25 +196,41 @@ fn home(
         absent.push(PathBuf::from(&path.at));
         hidden.push((at.join(&path.at), path.reason.clone()));
     }
+    for path in crate::tools::cargo_logins().iter().filter_map(|path| path.strip_prefix(&at).ok()) {
+        if !absent.iter().any(|other| path.starts_with(other)) {
+            absent.push(path.to_path_buf());
+            hidden.push((at.join(path), "publish token of cargo".into()));
+        }
+    }
     absent.extend(ours.iter().filter_map(|dir| dir.strip_prefix(&at).ok()).map(Path::to_path_buf));
     let state_on_overlay =
         mounts.mount_of(engine.state().path()).is_some_and(|mount| mount.fs_type == "overlay");
     if state_on_overlay || !mounts.below(&at).is_empty() {
-        return assembled(lane, &at, &absent, mounts, state_on_overlay);
+        return assembled(lane, &at, &absent, granted, mounts, state_on_overlay);
     }
     let absent = sandbox::mask::facts(&at, &absent).doing(|| format!("look at {}", at.display()))?;
-    Ok(Home::Overlay { overlay: overlay(lane, "0", &at, vec![at.clone()])?, at, absent })
+    let overlay = overlay(lane, "0", &at, Some((Path::new(""), granted)))?;
+    Ok(Home::Overlay { overlay, at, absent })
 }
 
-/// The lane's own layer over one directory of the home.
-fn overlay(lane: &OpenLane, part: &str, like: &Path, lowers: Vec<PathBuf>) -> Result<Overlay> {
-    let like_dir = kernel::open::root_dir(like).doing(|| format!("open {}", like.display()))?;
-    let layers = lane.home.home_layers(part, like_dir.as_fd())?;
+/// The lane's own layer over one directory of the home or of a toolchain. `logins`: where the directory lies below
+/// the home, and which logins of agents are granted there.
+pub(crate) fn overlay(
+    lane: &OpenLane,
+    part: &str,
+    over: &Path,
+    logins: Option<(&Path, &[String])>,
+) -> Result<Overlay> {
+    let dir = kernel::open::root_dir(over).doing(|| format!("open {}", over.display()))?;
+    let layers = lane.home.home_layers(part, dir.as_fd())?;
+    if let Some((below, granted)) = logins {
+        crate::grants::settle(&layers, below, granted)?;
+    }
     let mode = mount_mode();
     lane.home.fresh_work(&layers, mode)?;
     let is_user = mode == MountMode::User;
     Ok(Overlay {
-        lowers,
+        lowers: vec![over.to_path_buf()],
         upper: Some(layers.upper),
         work: Some(layers.work),
         user_xattr: is_user,
@@ -219,44 +241,13 @@ fn overlay(lane: &OpenLane, part: &str, like: &Path, lowers: Vec<PathBuf>) -> Re
     })
 }
 
-/// Toolchains in places that a lane does not show, each as a private layer over it where it can be one.
-fn toolchains(
-    lane: &OpenLane,
-    credentials: &Credentials,
-    home: Option<&Path>,
-    mounts: &MountTable,
-) -> Result<Vec<Home>> {
-    let mut seen: Vec<PathBuf> = lane.roots.iter().map(|root| root.view.path.clone()).collect();
-    seen.extend(home.map(Path::to_path_buf));
-    let uid = rustix::process::geteuid().as_raw();
-    let mut shown = Vec::new();
-    for dir in crate::tools::find(std::env::vars_os(), &seen) {
-        let Ok(meta) = std::fs::metadata(&dir.at) else { continue };
-        let own = std::os::unix::fs::MetadataExt::uid(&meta) == uid;
-        if meta.is_dir() && own && mounts.below(&dir.at).is_empty() && dir.home.is_some() {
-            let home = dir.home.clone().unwrap_or_default();
-            let inner = dir.at.strip_prefix(&home).unwrap_or(&dir.at).to_path_buf();
-            let below = |path: &str| Path::new(path).strip_prefix(&inner).ok().map(Path::to_path_buf);
-            let absent: Vec<PathBuf> = credentials.in_home().filter_map(|path| below(&path.at)).collect();
-            let absent =
-                sandbox::mask::facts(&dir.at, &absent).doing(|| format!("look at {}", dir.at.display()))?;
-            let part = format!("{:x}", fingerprint(dir.at.as_os_str().as_encoded_bytes()));
-            let overlay = overlay(lane, &part, &dir.at, vec![dir.at.clone()])?;
-            shown.push(Home::Overlay { at: dir.at, overlay, absent });
-        } else {
-            let parts = read_only(dir.at.clone()).into_iter().collect();
-            shown.push(Home::Parts { parts });
-        }
-    }
-    Ok(shown)
-}
-
 /// A home that cannot be one layer: its directories are overlays of their own where they can, everything
 /// else is shown read-only; what is absent is not shown at all.
 fn assembled(
     lane: &OpenLane,
     at: &Path,
     absent: &[PathBuf],
+    granted: &[String],
     mounts: &MountTable,
     no_overlay: bool,
 ) -> Result<Home> {
@@ -275,7 +266,7 @@ fn assembled(
         let is_mount = mounts.below(at).contains(&path);
         if meta.is_dir() && !no_overlay && !is_mount && mounts.below(&path).is_empty() {
             let part = format!("{:x}", fingerprint(&entry.name));
-            let what = MountWhat::Overlay(overlay(lane, &part, &path, vec![path.clone()])?);
+            let what = MountWhat::Overlay(overlay(lane, &part, &path, Some((name, granted)))?);
             let absent =
                 sandbox::mask::facts(&path, &inner).doing(|| format!("look at {}", path.display()))?;
             let mount = MountSpec { what, target: path, read_only: false, no_exec: false };
@@ -301,7 +292,7 @@ fn assembled(
 }
 
 /// A read-only view of a file or directory; links and special files are left out.
-fn read_only(path: PathBuf) -> Option<MountSpec> {
+pub(crate) fn read_only(path: PathBuf) -> Option<MountSpec> {
     let meta = path.symlink_metadata().ok()?;
     (meta.is_dir() || meta.is_file()).then(|| MountSpec {
         what: MountWhat::Bind { source: path.clone(), recursive: true },
@@ -311,7 +302,7 @@ fn read_only(path: PathBuf) -> Option<MountSpec> {
     })
 }
 
-fn fingerprint(name: &[u8]) -> u64 {
+pub(crate) fn fingerprint(name: &[u8]) -> u64 {
     name.iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

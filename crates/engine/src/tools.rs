@@ -37,11 +37,11 @@ pub fn find(variables: impl Iterator<Item = (OsString, OsString)>, seen: &[PathB
     }
     let mut found: Vec<ToolDir> = Vec::new();
     for path in named {
-        if !path.is_absolute() || shown(&path) {
+        if !path.is_absolute() || is_shown(&path) {
             continue;
         }
         let Ok(real) = std::fs::canonicalize(&path) else { continue };
-        if shown(&real) || seen.iter().any(|tree| real.starts_with(tree) || tree.starts_with(&real)) {
+        if is_shown(&real) || seen.iter().any(|tree| real.starts_with(tree) || tree.starts_with(&real)) {
             continue;
         }
         if let Some(dir) = tool_dir(&real)
@@ -58,8 +58,15 @@ pub fn find(variables: impl Iterator<Item = (OsString, OsString)>, seen: &[PathB
     found
 }
 
+/// Files that hold the publish token of cargo where its home is not `~/.cargo`.
+pub fn cargo_logins() -> Vec<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").filter(|home| Path::new(home).is_absolute());
+    let Some(home) = home.and_then(|home| std::fs::canonicalize(home).ok()) else { return Vec::new() };
+    ["credentials", "credentials.toml"].iter().map(|name| home.join(name)).collect()
+}
+
 /// True where a lane shows the path as the host has it.
-fn shown(path: &Path) -> bool {
+pub fn is_shown(path: &Path) -> bool {
     !["/home", "/root", "/tmp", "/var/tmp", "/run"].iter().any(|hidden| path.starts_with(hidden))
 }
 
