@@ -5,25 +5,28 @@
 //! cannot be written never ends a run. Format: asciicast v2, one JSON value a line.
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use sandbox::supervise::Tape;
 
-/// Most bytes of output in one recording.
+/// Most bytes in one recording, but for the last piece of output.
 pub const LIMIT: u64 = 16 << 20;
 
 /// A recording in progress.
 #[derive(Debug)]
 pub struct Transcript {
     path: PathBuf,
-    file: Option<BufWriter<File>>,
+    file: Option<File>,
     began: Instant,
     cast: bool,
     started: bool,
     size: (u16, u16),
+    /// Bytes in the file.
     taken: u64,
+    /// The limit is reached, and said.
+    full: bool,
     /// Bytes of a character that is not whole yet.
     partial: Vec<u8>,
 }
@@ -31,7 +34,7 @@ pub struct Transcript {
 impl Transcript {
     /// Starts a recording at `path`; the file is made with the first output. `None` records nothing.
     pub fn new(path: Option<&Path>, cast: bool) -> Transcript {
-        let file = path.and_then(|path| File::create(path).ok()).map(BufWriter::new);
+        let file = path.and_then(|path| File::create(path).ok());
         Transcript {
             path: path.map(Path::to_path_buf).unwrap_or_default(),
             file,
@@ -40,6 +43,7 @@ impl Transcript {
             started: false,
             size: (80, 24),
             taken: 0,
+            full: false,
             partial: Vec::new(),
         }
     }
@@ -50,8 +54,7 @@ impl Transcript {
             let rest = std::mem::take(&mut self.partial);
             self.event("o", &String::from_utf8_lossy(&rest).into_owned());
         }
-        let mut file = self.file.take()?;
-        let _ = file.flush();
+        self.file.take()?;
         if self.taken == 0 {
             let _ = std::fs::remove_file(&self.path);
             return None;
@@ -60,24 +63,32 @@ impl Transcript {
     }
 
     fn event(&mut self, kind: &str, text: &str) {
-        let Some(file) = &mut self.file else { return };
+        let mut lines = String::new();
         if !self.started {
             self.started = true;
             let (width, height) = self.size;
-            let _ = writeln!(file, "{}", serde_json::json!({ "version": 2, "width": width, "height": height }));
+            lines = format!("{}\n", serde_json::json!({ "version": 2, "width": width, "height": height }));
         }
         let at = self.began.elapsed().as_secs_f64();
-        let _ = writeln!(file, "{}", serde_json::json!([at, kind, text]));
+        lines.push_str(&serde_json::json!([at, kind, text]).to_string());
+        lines.push('\n');
+        self.write(lines.as_bytes());
+    }
+
+    /// One write for each piece, so that the recording of a run that goes on can be read.
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(file) = &mut self.file {
+            self.taken += bytes.len() as u64;
+            let _ = file.write_all(bytes);
+        }
     }
 }
 
 impl Tape for Transcript {
     fn output(&mut self, bytes: &[u8]) {
-        if self.file.is_none() || self.taken > LIMIT {
+        if self.file.is_none() || self.full {
             return;
         }
-        self.taken += bytes.len() as u64;
-        let over = self.taken > LIMIT;
         if self.cast {
             self.partial.extend_from_slice(bytes);
             // Text is passed on up to the last whole character; invalid bytes become replacement characters.
@@ -89,20 +100,23 @@ impl Tape for Transcript {
             let rest = self.partial.split_off(whole);
             let text = String::from_utf8_lossy(&std::mem::replace(&mut self.partial, rest)).into_owned();
             self.event("o", &text);
-            if over {
+        } else {
+            self.write(bytes);
+        }
+        if self.taken > LIMIT {
+            self.full = true;
+            self.partial.clear();
+            if self.cast {
                 self.event("o", "\r\n[the recording ends here: it has reached its limit]\r\n");
-            }
-        } else if let Some(file) = &mut self.file {
-            let _ = file.write_all(bytes);
-            if over {
-                let _ = file.write_all(b"\n[the recording ends here: it has reached its limit]\n");
+            } else {
+                self.write(b"\n[the recording ends here: it has reached its limit]\n");
             }
         }
     }
 
     fn resized(&mut self, columns: u16, rows: u16) {
         self.size = (columns, rows);
-        if self.started && self.cast {
+        if self.started && self.cast && !self.full {
             self.event("r", &format!("{columns}x{rows}"));
         }
     }
