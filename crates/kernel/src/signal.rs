@@ -69,6 +69,27 @@ pub fn unblock_all() -> Result<()> {
     Ok(())
 }
 
+/// Sends SIGTSTP to this process (to its whole process group with `group`) and lets it act, though it is blocked.
+/// Returns when the process goes on: at once where the kernel does not stop it, because nobody of its session
+/// could continue it.
+pub fn suspend(group: bool) -> Result<()> {
+    let set = set_of(&[libc::SIGTSTP]);
+    let whom = if group { 0 } else { std::process::id() as i32 };
+    // SAFETY: `set` is initialised and outlives the calls, which read it; kill takes numbers by value. Nothing of
+    // ours runs in a handler: the disposition of SIGTSTP is the default or to ignore it.
+    unsafe {
+        if libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+            return Err(last("sigprocmask", ""));
+        }
+        let sent = libc::kill(whom, libc::SIGTSTP);
+        let told = if sent == 0 { Ok(()) } else { Err(last("kill", "SIGTSTP")) };
+        if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+            return Err(last("sigprocmask", ""));
+        }
+        told
+    }
+}
+
 /// Ignores a signal from now on.
 pub fn ignore(signal: i32) {
     // SAFETY: SIG_IGN is a valid disposition; no handler of ours is replaced.

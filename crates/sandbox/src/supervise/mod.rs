@@ -9,7 +9,7 @@ mod streams;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use kernel::process::{self, Status};
+use kernel::process::Status;
 use kernel::signal;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
@@ -343,14 +343,15 @@ impl Supervisor<'_> {
         self.inside.tell(ToInside::Terminate);
     }
 
-    /// The command was stopped from its terminal: give the host's shell its terminal back and stop too.
+    /// The command was stopped from its terminal: give the host's shell its terminal back and stop too, with the
+    /// whole job, which a script around this run or the rest of a pipeline belongs to.
     fn stop_with_it(&mut self) {
         if !self.ends.has_terminal() {
             return;
         }
         self.ends.restore();
-        let _ = process::kill(rustix::process::getpid().as_raw_nonzero().get(), Signal::STOP.as_raw());
-        // Here again after SIGCONT.
+        let _ = signal::suspend(true);
+        // Here again after SIGCONT, or at once where nobody could send it.
         self.ends.resume(self.tape);
         self.inside.tell(ToInside::Signal(Signal::CONT.as_raw()));
     }
@@ -362,8 +363,7 @@ impl Supervisor<'_> {
             } else if number == Signal::TSTP.as_raw() {
                 self.inside.tell(ToInside::Signal(Signal::STOP.as_raw()));
                 self.ends.restore();
-                let _ =
-                    process::kill(rustix::process::getpid().as_raw_nonzero().get(), Signal::STOP.as_raw());
+                let _ = signal::suspend(false);
                 self.ends.resume(self.tape);
                 self.inside.tell(ToInside::Signal(Signal::CONT.as_raw()));
             } else if number == Signal::CONT.as_raw() {
