@@ -24,7 +24,7 @@ fn a_fresh_lane_of_a_built_project_compiles_nothing_and_then_what_was_touched() 
         assert!(crates.len() == 1 && crates[0].starts_with("Compiling ripgrep "), "{ran}");
         let ran = ground.inside("b", &build);
         assert_eq!(compiled(&ran.err()), Vec::<&str>::new(), "{ran}");
-        assert_eq!(ground.sh("b", "target/debug/rg --version | head -n 1").out(), "ripgrep 14.1.1\n");
+        assert!(ground.sh("b", "target/debug/rg --version").out().starts_with("ripgrep 14.1.1"));
         before.assert_same(&Listing::of(&ground.project));
         ground.gone("b");
     });

@@ -29,7 +29,7 @@ fn less_draws_the_whole_screen_follows_a_resize_and_leaves_it_clean() {
 fn vim_edits_a_file_of_the_lane_and_the_original_stays() {
     testkit::require::program("vim");
     each(|ground| {
-        let script = "stty -a > /tmp/before; vim -u NONE -N README.md; stty -a | cmp - /tmp/before && echo modes-$((1+1))";
+        let script = "stty -g > /tmp/before; vim -u NONE -N README.md; stty -g | cmp - /tmp/before && echo modes-$((1+1))";
         let mut terminal = ground.terminal(&["run", "-q", "-n", "t", "--", "sh", "-c", script]);
         terminal.wait_for("# A project", SOON);
         until("the whole screen", SOON, || terminal.is_full_screen());
@@ -94,7 +94,7 @@ fn a_tmux_session_resizes_interrupts_stops_and_continues_a_run_and_shows_a_full_
         let shell = "exec env PS1='host[$?]> ' bash --norc --noprofile -i";
         tmux.run(&["new-session", "-d", "-s", "main", "-x", "90", "-y", "20", shell]).expect_code(0);
         tmux.wait_for("host[0]>");
-        tmux.keys(&["stty -a > before; clear", "Enter"]);
+        tmux.keys(&["stty -g > before; clear", "Enter"]);
 
         tmux.keys(&["$LANE run -q -n t -e PS1='in[$?]> ' -- bash --norc --noprofile -i", "Enter"]);
         tmux.wait_for("in[0]>");
@@ -103,8 +103,8 @@ fn a_tmux_session_resizes_interrupts_stops_and_continues_a_run_and_shows_a_full_
         tmux.run(&["resize-window", "-t", "main", "-x", "100", "-y", "30"]).expect_code(0);
         tmux.keys(&["clear; stty size", "Enter"]);
         tmux.wait_for("30 100");
-        tmux.keys(&["clear; sleep 1000", "Enter"]);
-        tmux.wait_for("sleep 1000");
+        tmux.keys(&["clear; echo begun-$((1+1)); sleep 1000", "Enter"]);
+        tmux.wait_for("begun-2");
         tmux.keys(&["C-c"]);
         tmux.wait_for("in[130]>");
         tmux.keys(&["clear; less README.md", "Enter"]);
@@ -117,17 +117,17 @@ fn a_tmux_session_resizes_interrupts_stops_and_continues_a_run_and_shows_a_full_
         tmux.keys(&["clear; exit 4", "Enter"]);
         tmux.wait_for("host[4]>");
 
-        tmux.keys(&["clear; $LANE run -q -n t -- sleep 1000", "Enter"]);
-        until("sleep runs", SOON, || ground.run(&["ls"]).out().contains("live"));
+        tmux.keys(&["clear; $LANE run -q -n t -- sh -c 'echo begun; exec sleep 1000'", "Enter"]);
+        tmux.wait_for("begun");
         tmux.keys(&["C-z"]);
         tmux.wait_for("Stopped");
-        tmux.keys(&["clear; stty -a | cmp - before && echo equal-$((1+1))", "Enter"]);
+        tmux.keys(&["clear; stty -g | cmp - before && echo equal-$((1+1))", "Enter"]);
         tmux.wait_for("equal-2");
         tmux.keys(&["fg", "Enter"]);
-        tmux.wait_for("lane run".trim_start_matches("lane "));
+        tmux.wait_for("run -q");
         tmux.keys(&["C-c"]);
         tmux.wait_for("host[130]>");
-        tmux.keys(&["clear; stty -a | cmp - before && echo equal-$((1+2))", "Enter"]);
+        tmux.keys(&["clear; stty -g | cmp - before && echo equal-$((1+2))", "Enter"]);
         tmux.wait_for("equal-3");
     });
 }

@@ -21,7 +21,7 @@ const AGENT: &str = "#!/bin/sh\ncat \"$1\"\necho refreshed > \"$1\"\ncat \"$1\"\
 
 fn logged_in(env: &TestEnv) {
     for (_, path) in SHOWN {
-        env.write(&env.home().join(path), b"token\n");
+        env.write(&env.home().join(path), b"openai-api-key: token\n");
     }
 }
 
@@ -42,7 +42,7 @@ fn a_login_is_shown_to_its_own_agent_alone_is_announced_and_its_writes_stay_in_t
             let lane = format!("of-{name}-{}", path.len());
             let program = format!("bin/{name}");
             let ran = ground.inside(&lane, &[&program, &file]);
-            assert_eq!(ran.out(), "token\nrefreshed\n", "{name}: {ran}");
+            assert_eq!(ran.out(), "openai-api-key: token\nrefreshed\n", "{name}: {ran}");
             let top = path.trim_end_matches("/apps.json");
             assert!(ran.err().contains(&format!("~/{top}")) && ran.err().contains(name), "{name}: {ran}");
             // The next run of the agent in the lane goes on with what it wrote.
@@ -84,7 +84,7 @@ fn a_preset_that_is_named_counts_for_any_program_and_one_that_is_not_known_stops
         logged_in(&ground.env);
         let script = "cat ~/.codex/auth.json; test ! -e ~/.claude/.credentials.json";
         let ran = ground.run(&["run", "--rm", "--preset", "codex", "--", "sh", "-ec", script]).expect_code(0);
-        assert_eq!(ran.out(), "token\n");
+        assert_eq!(ran.out(), "openai-api-key: token\n");
         assert!(ran.err().contains("~/.codex/auth.json"), "{ran}");
         let ran = ground.run(&["run", "--preset", "nobody", "--", "true"]).expect_code(125);
         assert!(ran.err().contains("nobody") && ran.err().contains("codex"), "{ran}");

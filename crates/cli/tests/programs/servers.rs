@@ -64,9 +64,9 @@ fn what_a_server_prints_in_a_live_lane_is_in_its_log() {
         let port = serve(ground, "none", &["python3", "-u", "-c", PYTHON]);
         exec(ground, &format!("curl -sS --noproxy '*' -o /dev/null http://127.0.0.1:{port}/run.sh")).expect_code(0);
         until("the request in the log", SOON, || {
-            // The newest run is the `exec`, so the server's is asked for by its number.
-            ground.run(&["log", "dev", "--transcript"]).out().contains("GET /run.sh")
-                || ground.run(&["show", "dev", "--transcript"]).out().contains("GET /run.sh")
+            // The first run is the server's, the others are what joined it.
+            let shown = ground.run(&["log", "dev", "--transcript=1"]);
+            shown.out().contains("GET /run.sh") || shown.err().contains("GET /run.sh")
         });
         ground.run(&["stop", "dev"]).expect_code(0);
     });
