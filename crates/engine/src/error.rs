@@ -209,6 +209,12 @@ pub enum EngineError {
         /// The option.
         wish: &'static str,
     },
+    /// A directory that was renamed in a live lane still shows what lies at its old place, which would move.
+    #[error("lane '{name}' is live, and a directory that was renamed in it rests on what would be changed")]
+    RestsOnMoved {
+        /// The lane.
+        name: String,
+    },
     /// No preset has that name.
     #[error("there is no preset '{name}'")]
     NoSuchPreset {
@@ -285,7 +291,7 @@ impl EngineError {
             | E::GitInternal { .. }
             | E::TargetExists { .. }
             | E::TargetInside { .. } => ErrorKind::User,
-            E::Live { .. } | E::Busy { .. } => ErrorKind::Conflict,
+            E::Live { .. } | E::Busy { .. } | E::RestsOnMoved { .. } => ErrorKind::Conflict,
             E::OriginGone { .. }
             | E::Refused { .. }
             | E::StateDir { .. }

@@ -80,6 +80,11 @@ impl LinkIndex {
         Ok(self.files.entry(&known.name)?.map(|entry| (known.name.clone(), entry)))
     }
 
+    /// True where something else is shown instead of a lower entry.
+    pub fn knows(&self, old: &Entry) -> Result<bool> {
+        Ok(self.successor(old)?.is_some())
+    }
+
     /// The tree that the names of the index stand in.
     pub(crate) fn files(&self) -> &DirTree {
         &self.files

@@ -321,7 +321,7 @@ fn not_there(path: &TreePath) -> Error {
 
 /// The lower directory that the marks of an upper directory `name` make it merge with; `parent` is what its
 /// parent merges with.
-pub(crate) fn merges_with(marks: &DirMarks, parent: Option<&TreePath>, name: &[u8]) -> Option<TreePath> {
+pub fn merges_with(marks: &DirMarks, parent: Option<&TreePath>, name: &[u8]) -> Option<TreePath> {
     if marks.opaque {
         return None;
     }

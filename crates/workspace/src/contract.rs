@@ -53,6 +53,13 @@ pub trait Workspace: std::fmt::Debug {
     /// The tree that it is compared with.
     fn base_tree(&self) -> Result<Box<dyn Source>>;
 
+    /// Makes the lane independent of these paths of the origin, which are about to change. False where it
+    /// would have to write for that and must not, because the lane is mounted.
+    fn stand_alone(&self, touched: &[TreePath], may_write: bool) -> Result<bool> {
+        let _ = (touched, may_write);
+        Ok(true)
+    }
+
     /// Bytes allocated for this lane alone.
     fn exclusive_bytes(&self) -> Result<u64>;
 

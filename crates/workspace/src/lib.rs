@@ -11,6 +11,7 @@ pub mod base;
 pub mod choose;
 pub mod contract;
 pub mod copy;
+mod detach;
 pub mod drift;
 pub mod error;
 pub mod git;

@@ -17,10 +17,11 @@ use tree::dir::DirTree;
 use tree::layer::Format;
 use tree::rename::find_renames;
 use tree::union::Union;
-use tree::{ChangeSet, LinkIndex, Source};
+use tree::{ChangeSet, LinkIndex, Source, TreePath};
 
 use crate::choose::Strategy;
 use crate::contract::{Cost, Root, Workspace};
+use crate::detach::Detach;
 use crate::error::{Doing as _, Result};
 use crate::home::{Layers, MountMode, fresh_work, remove_below};
 use crate::measure::allocated_below;
@@ -122,6 +123,17 @@ impl Workspace for OverlayWorkspace {
 
     fn base_tree(&self) -> Result<Box<dyn Source>> {
         Ok(Box::new(self.origin()?))
+    }
+
+    fn stand_alone(&self, touched: &[TreePath], may_write: bool) -> Result<bool> {
+        if self.root.mode == MountMode::User {
+            return Ok(true);
+        }
+        let (origin, index) = (self.origin()?, self.index()?);
+        let lane = self.union(index.clone())?;
+        let layers = &self.layers;
+        let work = Detach { layers, origin: &origin, lane: &lane, index: index.as_deref(), touched, may_write };
+        work.run(self.upper()?.as_fd())
     }
 
     fn exclusive_bytes(&self) -> Result<u64> {

@@ -261,3 +261,52 @@ fn assert_same_but_times(ground: &Ground) {
     assert!(inside == plain, "{} lines inside, {} plain", inside.lines().count(), plain.lines().count());
     assert_eq!(ground.way.who, Who::User);
 }
+
+#[test]
+fn a_renamed_directory_that_was_kept_is_still_whole_in_its_lane_and_is_not_deleted_by_the_next_keep() {
+    for way in ways() {
+        let fixture = r#"
+import os
+for name in ("src/a", "src/b", "src/in/c", "src/in/deep/d", "src/gone", "src/.envrc"):
+    os.makedirs(os.path.dirname(name), exist_ok=True)
+    open(name, "w").write(name)
+os.link("src/a", "linked")
+"#;
+        let ground = Ground::with(way, fixture);
+        let work = r#"
+import os
+os.rename("src", "lib"); os.rename("lib/in", "out"); os.rename("lib", "out/lib")
+os.unlink("out/lib/gone"); open("out/lib/b", "a").write("+"); open("out/new", "w").write("new"); open("linked", "a").write("+")
+"#;
+        ground.inside(work);
+        ground.natively(work);
+        let wanted = ground.tree();
+        // Once without the guarded file, so that the directory cannot move as one, then with it.
+        ground.env.run(&ground.project, &["keep", "l", "--yes", "."]);
+        assert_eq!(ground.tree(), wanted, "{way}: after the first keep");
+        ground.env.ok(&ground.project, &["keep", "l", "--yes", ".", "out/lib/.envrc"]);
+        assert_eq!(ground.tree(), wanted, "{way}: after the second keep");
+        ground.env.run(&ground.project, &["keep", "l", "--yes", "."]);
+        let times = |text: &str| text.replace(" now ", " ");
+        let origin = ground.env.host(&ground.project, PYTHON, &["-c", crate::ground::LISTING]).out();
+        if way.who == Who::Root || way.strategy == "copy" {
+            assert_eq!(times(&origin), times(&ground.plain_tree()), "{way}");
+        }
+        let diff = ground.env.ok(&ground.project, &["diff", "l", "--name-only"]).out();
+        assert_eq!(diff, "", "{way}");
+    }
+}
+
+#[test]
+fn a_keep_that_would_move_what_a_live_lane_of_root_rests_on_waits_for_its_stop() {
+    let Some(way) = ways().into_iter().find(|way| way.who == Who::Root && way.strategy == "overlay") else { return };
+    let ground = Ground::with(way, FIXTURE);
+    ground.env.ok(&ground.project, &["run", "-d", "-n", "l", "--", "sleep", "600"]);
+    ground.env.ok(&ground.project, &["exec", "l", "--", "mv", "src", "lib"]);
+    let ran = ground.env.run(&ground.project, &["keep", "l", "--yes", "."]).expect_code(1);
+    assert!(ran.err().contains("lane stop l"), "{ran}");
+    assert!(ground.project.join("src/main.rs").exists());
+    ground.env.ok(&ground.project, &["stop", "l"]);
+    ground.env.ok(&ground.project, &["keep", "l", "--yes", "."]);
+    assert!(ground.project.join("lib/deep/er/lib.rs").exists() && !ground.project.join("src").exists());
+}

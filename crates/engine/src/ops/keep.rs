@@ -124,7 +124,7 @@ pub struct PreparedKeep {
     lane: OpenLane,
     roots: Vec<RootPlan>,
     /// Held where nothing runs in the lane, so that nothing begins to.
-    _lock: Option<Lock>,
+    lock: Option<Lock>,
 }
 
 impl std::fmt::Debug for PreparedKeep {
@@ -170,7 +170,7 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
         let suspect = is_everything && view.lane.base.other_boot;
         roots.push(plan_root(root, delta, Selection::of(paths), &drift, suspect, request.set_id, &mut view)?);
     }
-    Ok(PreparedKeep { view, lane, roots, _lock: lock })
+    Ok(PreparedKeep { view, lane, roots, lock })
 }
 
 /// Says which changes write one of several names of a file. Where the lane's layers cannot hold links
@@ -293,6 +293,9 @@ impl PreparedKeep {
         let path = &root.view.path;
         let origin = DirTree::open(path).doing(|| format!("open {}", path.display()))?;
         let before = self.base_record(root, &origin)?;
+        if !root.workspace.stand_alone(&touched(&planned.plan), self.lock.is_some())? {
+            return Err(EngineError::RestsOnMoved { name: self.view.lane.name.clone() });
+        }
         let journal = keeping::journal_dir(engine, path)?;
         let staging = keeping::staging(engine, path)?;
         let places = Places { staging: staging.as_deref(), journal: &journal };
