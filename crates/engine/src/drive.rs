@@ -173,7 +173,7 @@ pub fn joined(
     let signals = Signals::block().map_err(EngineError::Sandbox)?;
     let (streams, ends) = supervise::connect().map_err(EngineError::Sandbox)?;
     let cast = streams_have_terminal(&streams);
-    let inside = spawn::join(&live.handles, &launch.command, streams, live.mode, live.emulate_rename)
+    let inside = spawn::join(&live.handles, &launch.command, streams, launch.plan.walls())
         .map_err(EngineError::Sandbox)?;
     // The leader has it now.
     drop(live.hold);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use kernel::lock::Lock;
 use kernel::mountspec::{MountSpec, MountWhat, Overlay};
+use kernel::process::Namespaces;
 use sandbox::credentials::Credentials;
 use sandbox::environ::{self, Environment, Wish};
 use sandbox::preset::{self, Preset};
@@ -66,6 +67,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
     let presets = presets(program, &wishes.presets)?;
     let granted: Vec<String> = presets.iter().flat_map(|preset| preset.shows.iter().cloned()).collect();
     let credentials = Credentials::built_in().map_err(EngineError::Sandbox)?.without(&granted);
+    let credentials = crate::hiding::followed(credentials, home_dir().as_deref(), &mounts);
     let mode = match mount_mode() {
         MountMode::User => Mode::User,
         MountMode::Root => Mode::Root,
@@ -93,9 +95,8 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
             credentials.in_home().filter(|path| path.applies_in(&home)).map(|path| home.join(&path.at)),
         );
     }
-    if mode == Mode::Root {
-        hide.extend(credentials.in_system().map(Path::to_path_buf));
-    }
+    hide.extend(crate::hiding::in_system(&credentials, mode == Mode::Root, home_dir().as_deref()));
+    hide.extend(crate::hiding::aliases_of(ours.iter(), &mounts));
     let dir = std::path::absolute(&wishes.dir).unwrap_or_else(|_| wishes.dir.clone());
     for path in &wishes.hide {
         // Without links, as it stands in the view; what is in the lane alone is named by its letters.
@@ -353,7 +354,7 @@ fn environment(
 }
 
 /// A command that joins a live lane: the walls stand already, only environment and directory are made.
-pub fn prepare_join(lane: &OpenLane, wishes: &Wishes) -> Result<Launch> {
+pub fn prepare_join(lane: &OpenLane, wishes: &Wishes, live: &sandbox::control::Joined) -> Result<Launch> {
     let program = wishes.argv.first().map_or(OsStr::new(""), OsString::as_os_str);
     let presets = presets(program, &wishes.presets)?;
     let credentials = Credentials::built_in().map_err(EngineError::Sandbox)?;
@@ -362,13 +363,15 @@ pub fn prepare_join(lane: &OpenLane, wishes: &Wishes) -> Result<Launch> {
     let environment = environment(lane, wishes, &credentials, &presets, uid, &cwd);
     let argv = if wishes.argv.is_empty() { vec![shell()] } else { wishes.argv.clone() };
     let command = Command { argv, env: environment.inside.clone(), cwd };
-    let mode = if mount_mode() == MountMode::Root { Mode::Root } else { Mode::User };
+    let namespaces =
+        live.handles.fds.iter().fold(Namespaces::default(), |all, (namespace, _)| all.with(*namespace));
     let plan = Plan {
-        mode,
-        namespaces: Default::default(),
+        mode: live.mode,
+        namespaces,
         root_at: PathBuf::new(),
         ops: Vec::new(),
-        emulate_rename: false,
+        emulate_rename: live.emulate_rename,
+        shut_sockets: !namespaces.has(Namespaces::NET) && kernel::landlock::can_shut_abstract_sockets(),
     };
     Ok(Launch { plan, command, environment, direct: Vec::new(), shared: Vec::new(), hidden: Vec::new() })
 }

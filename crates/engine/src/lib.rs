@@ -10,6 +10,7 @@ pub mod engine;
 pub mod error;
 pub mod find;
 mod grants;
+mod hiding;
 pub mod keeping;
 pub mod lane;
 pub mod launch;

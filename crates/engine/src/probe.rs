@@ -139,6 +139,7 @@ pub fn view(engine: &Engine) -> Result<std::result::Result<(), String>> {
             Op::Device { name: "null".into() },
         ],
         emulate_rename: false,
+        shut_sockets: false,
     };
     let tried = (|| -> sandbox::Result<()> {
         let (streams, _ends) = sandbox::supervise::detached()?;

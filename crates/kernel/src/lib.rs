@@ -12,6 +12,7 @@ pub mod xattr;
 pub mod node;
 pub mod bytes;
 pub mod publish;
+pub mod landlock;
 pub mod lock;
 pub mod handle;
 pub mod signal;

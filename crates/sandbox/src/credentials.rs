@@ -76,8 +76,8 @@ impl Credentials {
     }
 
     /// Absolute paths.
-    pub fn in_system(&self) -> impl Iterator<Item = &Path> {
-        self.path.iter().filter(|path| path.at.starts_with('/')).map(|path| Path::new(&path.at))
+    pub fn in_system(&self) -> impl Iterator<Item = &CredentialPath> {
+        self.path.iter().filter(|path| path.at.starts_with('/'))
     }
 }
 
@@ -128,7 +128,9 @@ impl Variables {
     }
 }
 
+/// Without regard to case: some programs take their secrets in small letters.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (pattern, name) = (pattern.to_ascii_uppercase(), name.to_ascii_uppercase());
     match (pattern.strip_prefix(b"*"), pattern.strip_suffix(b"*")) {
         (Some(end), _) => name.ends_with(end),
         (None, Some(start)) => name.starts_with(start),
@@ -162,6 +164,9 @@ mod tests {
             ("PATH", None),
             ("CARGO_HOME", None),
             ("TOKENIZERS_PARALLELISM", None),
+            ("TOKEN", Some(Kept::Secret)),
+            ("npm_config__authToken", Some(Kept::Secret)),
+            ("my_password", Some(Kept::Secret)),
         ] {
             assert_eq!(variables.keeps(name.as_bytes()), want, "{name}");
         }

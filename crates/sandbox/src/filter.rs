@@ -6,7 +6,6 @@
 
 use kernel::seccomp::{Answer, Filter, Rule, When};
 
-use crate::plan::Mode;
 
 const EPERM: Answer = Answer::Errno(1);
 const ENOSYS: Answer = Answer::Errno(38);
@@ -87,7 +86,7 @@ pub const ABSENT: &[(i64, &str)] = calls![
 pub const RENAMES: &[(i64, &str)] = calls![rename, renameat, renameat2];
 
 /// The table as rules.
-pub fn rules(_mode: Mode, emulate_rename: bool) -> Vec<Rule> {
+pub fn rules(emulate_rename: bool) -> Vec<Rule> {
     let mut rules = Vec::new();
     let always = |call, answer| Rule { call, when: When::Always, answer };
     if emulate_rename {
@@ -110,8 +109,8 @@ pub fn rules(_mode: Mode, emulate_rename: bool) -> Vec<Rule> {
 }
 
 /// The filter of a command.
-pub fn compile(mode: Mode, emulate_rename: bool) -> Filter {
-    Filter::compile(&rules(mode, emulate_rename), UNKNOWN_FROM)
+pub fn compile(emulate_rename: bool) -> Filter {
+    Filter::compile(&rules(emulate_rename), UNKNOWN_FROM)
 }
 
 #[cfg(test)]

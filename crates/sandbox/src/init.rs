@@ -96,7 +96,7 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Option<Started>> {
     match birth.command {
         Some(command) if told_to_go(channel) => {
             let plan = birth.plan;
-            leader::start(channel, command, birth.streams, plan.mode, plan.emulate_rename, false).map(Some)
+            leader::start(channel, command, birth.streams, plan.walls(), false).map(Some)
         }
         Some(_) => process::exit_now(0),
         None => Ok(None),

@@ -16,7 +16,7 @@ use kernel::{Errno, pty, signal};
 use crate::error::{Error, Result, Stage, Step as _};
 use crate::filter;
 use crate::message::FromInside;
-use crate::plan::{Command, Mode};
+use crate::plan::{Command, Walls};
 use crate::rootfs;
 
 /// Where the command's three standard streams come from.
@@ -42,8 +42,7 @@ pub(crate) fn start(
     channel: &OwnedFd,
     command: &Command,
     streams: &Streams,
-    mode: Mode,
-    emulate_rename: bool,
+    walls: Walls,
     joined: bool,
 ) -> Result<Started> {
     // A session of its own: the host's terminal is out of reach (TIOCSTI, SIGHUP of the host's session).
@@ -67,7 +66,7 @@ pub(crate) fn start(
             Ok(Started { pid })
         }
         Forked::Child => {
-            let error = become_command(channel, &prepared, streams, terminal.as_ref(), mode, emulate_rename, joined);
+            let error = become_command(channel, &prepared, streams, terminal.as_ref(), walls, joined);
             let _ = fdpass::send(channel, &FromInside::failed(&error).encode(), &[]);
             // As a shell does: 127 not found, 126 found and not executable. A wall that failed is ours.
             process::exit_now(match &error {
@@ -156,8 +155,7 @@ fn become_command(
     prepared: &Prepared<'_>,
     streams: &Streams,
     terminal: Option<&OwnedFd>,
-    mode: Mode,
-    emulate_rename: bool,
+    walls: Walls,
     joined: bool,
 ) -> Error {
     let made: Result<()> = (|| {
@@ -185,7 +183,7 @@ fn become_command(
         rustix::process::chdir(cwd)
             .map_err(|e| kernel::Error::new("chdir", kernel::error::path_bytes(cwd), e))
             .step(Stage::Exec, "enter the working directory")?;
-        walls(channel.as_fd(), mode, emulate_rename)?;
+        take_on(walls, channel.as_fd())?;
         signal::unblock_all().step(Stage::Exec, "unblock signals")?;
         signal::default(libc_sigttou());
         Ok(())
@@ -201,10 +199,14 @@ fn libc_sigttou() -> i32 {
 }
 
 /// What stands between the command and the kernel. The leader has set no_new_privs and the bounding set.
-fn walls(channel: BorrowedFd<'_>, mode: Mode, emulate_rename: bool) -> Result<()> {
+fn take_on(walls: Walls, channel: BorrowedFd<'_>) -> Result<()> {
     kernel::privilege::no_new_privs().step(Stage::Walls, "no_new_privs")?;
     kernel::privilege::drop_capabilities().step(Stage::Walls, "drop capabilities")?;
-    let listener = filter::compile(mode, emulate_rename).install(emulate_rename).step(Stage::Walls, "seccomp filter")?;
+    if walls.shut_sockets {
+        kernel::landlock::shut_abstract_sockets().step(Stage::Walls, "shut abstract sockets")?;
+    }
+    let reports = walls.emulate_rename;
+    let listener = filter::compile(reports).install(reports).step(Stage::Walls, "seccomp filter")?;
     if let Some(listener) = listener {
         fdpass::send(channel, &FromInside::Listener.encode(), &[listener.as_fd()])
             .step(Stage::Walls, "hand the listener out")?;

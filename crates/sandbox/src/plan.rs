@@ -103,9 +103,25 @@ pub struct Plan {
     pub ops: Vec<Op>,
     /// Renames of directories are carried out for the lane.
     pub emulate_rename: bool,
+    /// Abstract unix sockets of the host are out of reach, though its network is not.
+    pub shut_sockets: bool,
+}
+
+/// The walls that each command of a lane takes on by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Walls {
+    /// Its filter reports renames.
+    pub emulate_rename: bool,
+    /// It takes on a Landlock domain without abstract sockets of others.
+    pub shut_sockets: bool,
 }
 
 impl Plan {
+    /// What a command of this lane takes on.
+    pub fn walls(&self) -> Walls {
+        Walls { emulate_rename: self.emulate_rename, shut_sockets: self.shut_sockets }
+    }
+
     /// True where the lane has no network but its own loopback.
     pub fn own_network(&self) -> bool {
         self.namespaces.has(Namespaces::NET)
@@ -184,6 +200,7 @@ impl fmt::Display for Plan {
             writeln!(f, "{op}")?;
         }
         let renames = if self.emulate_rename { ", directory renames carried out by the supervisor" } else { "" };
-        writeln!(f, "walls     no_new_privs, no capabilities, seccomp{renames}")
+        let sockets = if self.shut_sockets { ", abstract sockets of the host shut" } else { "" };
+        writeln!(f, "walls     no_new_privs, no capabilities, seccomp{renames}{sockets}")
     }
 }

@@ -155,11 +155,11 @@ fn attach(root: &OwnedFd, held: Held, at: &Path, attributes: Attributes) -> Resu
 }
 
 /// Hides what is there: an empty, unreadable, unwritable directory or file in its place. Nothing there
-/// needs no hiding.
+/// needs no hiding, nor does what a command, with less power than this, could not reach.
 fn hide(root: &OwnedFd, at: &Path) -> Result<()> {
     let target = match target_of(root, at) {
         Ok(target) => target,
-        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) if error.is_not_found() || error.errno == Errno::ACCESS => return Ok(()),
         Err(error) => return Err(error),
     };
     let name = kernel::error::path_bytes(at);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result, Stage, Step as _};
 use crate::init::{self, Birth, HANDED_OUT};
 use crate::leader::{self, Streams};
 use crate::message::{FromInside, ToInside};
-use crate::plan::{Command, Mode, Plan};
+use crate::plan::{Command, Plan, Walls};
 
 /// The namespaces of a live lane, ready to be joined.
 #[derive(Debug)]
@@ -101,8 +101,7 @@ pub fn join(
     handles: &Handles,
     command: &Command,
     streams: Streams,
-    mode: Mode,
-    emulate_rename: bool,
+    walls: Walls,
 ) -> Result<Inside> {
     let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
     match process::fork().step(Stage::Namespaces, "fork the leader")? {
@@ -111,7 +110,7 @@ pub fn join(
             drop(ours);
             let channel = theirs;
             let started = enter(handles)
-                .and_then(|()| leader::start(&channel, command, &streams, mode, emulate_rename, true));
+                .and_then(|()| leader::start(&channel, command, &streams, walls, true));
             drop(streams);
             match started {
                 Ok(started) => stand_by(&channel, started.pid),

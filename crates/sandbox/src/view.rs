@@ -43,6 +43,8 @@ pub struct HostFacts {
     pub hostname: String,
     /// Homes that hold programs for everybody, such as a package manager's.
     pub shared_homes: Vec<PathBuf>,
+    /// The kernel can shut abstract unix sockets.
+    pub can_shut_sockets: bool,
 }
 
 impl HostFacts {
@@ -79,6 +81,7 @@ impl HostFacts {
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             shared_homes: rustix::fs::access(&brew, rustix::fs::Access::EXISTS)
                 .map_or(Vec::new(), |()| vec![brew]),
+            can_shut_sockets: kernel::landlock::can_shut_abstract_sockets(),
         })
     }
 }
@@ -186,6 +189,8 @@ pub fn plan(host: &HostFacts, request: &Request) -> Plan {
         root_at: request.root_at.clone(),
         ops,
         emulate_rename: request.emulate_rename,
+        // In a network namespace of its own a lane meets no abstract socket of the host.
+        shut_sockets: !request.own_network && host.can_shut_sockets,
     }
 }
 
@@ -274,9 +279,13 @@ fn kernel_views(mode: Mode, ops: &mut Vec<Op>) {
         no_exec: true,
     }));
     if mode == Mode::Root {
-        // Uid 0 needs no capability to write these.
-        for at in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"] {
-            ops.push(Op::ReadOnly { at: at.into() });
+        // Uid 0 needs no capability to write these, where the kernel has them.
+        for at in ["sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "dynamic_debug"] {
+            ops.push(Op::ReadOnly { at: Path::new("/proc").join(at) });
+        }
+        // Nor does he to read what every process of the machine does.
+        for at in ["/sys/kernel/debug", "/sys/kernel/tracing"] {
+            ops.push(Op::Hide { at: at.into() });
         }
     }
 }

@@ -120,6 +120,30 @@ impl MountTable {
         points
     }
 
+    /// Other paths under which the mount table shows what lies at `path` or below it: the same filesystem mounted
+    /// once more, or a part of it bound elsewhere. Where mounts of another filesystem are mounted below `path`, theirs
+    /// are not among them.
+    pub fn aliases(&self, path: &Path) -> Vec<PathBuf> {
+        let Some(holder) = self.mount_of(path) else { return Vec::new() };
+        let inner = path.strip_prefix(&holder.mount_point).unwrap_or(Path::new(""));
+        let lies_at = join(&holder.root, inner);
+        let others = self.mounts.iter().filter(|m| m.dev == holder.dev && m.id != holder.id);
+        let mut found: Vec<PathBuf> = others
+            .filter_map(|other| {
+                let alias = match lies_at.strip_prefix(&other.root) {
+                    Ok(inner) => join(&other.mount_point, inner),
+                    Err(_) if other.root.starts_with(&lies_at) => other.mount_point.clone(),
+                    Err(_) => return None,
+                };
+                let is_seen = self.mount_of(&alias).is_some_and(|seen| seen.id == other.id);
+                (is_seen && !alias.starts_with(path)).then_some(alias)
+            })
+            .collect();
+        found.sort();
+        found.dedup();
+        found
+    }
+
     /// The mount at `/`: the one whose parent is not in the table.
     fn top(&self) -> Option<&Mount> {
         let known = |id: u64| self.mounts.iter().any(|m| m.id == id);
@@ -144,6 +168,11 @@ impl MountTable {
         }
         false
     }
+}
+
+/// As [`Path::join`], but nothing is appended for an empty path.
+fn join(path: &Path, inner: &Path) -> PathBuf {
+    if inner.as_os_str().is_empty() { path.to_path_buf() } else { path.join(inner) }
 }
 
 fn parse_line(line: &[u8]) -> Option<Mount> {
@@ -215,6 +244,25 @@ mod tests {
 
     fn check_holder(path: &str, expected: u64) {
         assert_eq!(table().mount_of(Path::new(path)).map(|m| m.id), Some(expected), "{path}");
+    }
+
+    #[test]
+    fn a_second_mount_of_a_filesystem_gives_what_is_on_it_a_second_name() {
+        let table = MountTable::parse(
+            b"1 0 8:1 / / rw - ext4 a rw\n\
+              2 1 8:2 / /home rw - ext4 b rw\n\
+              3 1 8:2 / /mnt/data rw - ext4 b rw\n\
+              4 1 8:2 /u/.ssh /srv/keys rw - ext4 b rw\n\
+              5 1 8:3 / /mnt/over rw - ext4 c rw\n\
+              6 1 8:2 /other /mnt/other rw - ext4 b rw\n",
+        )
+        .expect("a table");
+        let aliases = |path: &str| table.aliases(Path::new(path));
+        assert_eq!(aliases("/home/u/.ssh"), [Path::new("/mnt/data/u/.ssh"), Path::new("/srv/keys")]);
+        assert_eq!(aliases("/home/u/.ssh/id"), [Path::new("/mnt/data/u/.ssh/id"), Path::new("/srv/keys/id")]);
+        assert_eq!(aliases("/home/u"), [Path::new("/mnt/data/u"), Path::new("/srv/keys")]);
+        assert_eq!(aliases("/home/other/x"), [Path::new("/mnt/data/other/x"), Path::new("/mnt/other/x")]);
+        assert_eq!(aliases("/etc"), [] as [&Path; 0]);
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn join(
         return Err(EngineError::LaneIsLive { name: lane.row.name.clone(), wish });
     }
     tell_drift(lane, monitor)?;
-    let launch = launch::prepare_join(lane, &wishes(request))?;
+    let launch = launch::prepare_join(lane, &wishes(request), &live)?;
     let view = describe::lane(engine, &lane.row)?;
     monitor.event(Event::Ready { lane: &view, cost: None, net: request.net, direct: &[], shared: &[] });
     let driven = drive::joined(engine, lane, live, &launch, request.timeout, monitor)?;
