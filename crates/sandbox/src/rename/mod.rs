@@ -123,7 +123,8 @@ fn resolve(notification: &Notification, proc: &OwnedFd) -> kernel::Result<Option
     let Some(call) = decode(notification)? else { return Ok(None) };
     let exchange = call.flags & RenameFlags::EXCHANGE.bits() != 0;
     // The common case, a file, costs one look.
-    if !is_dir(proc, tid, call.from_base, &call.from) && !(exchange && is_dir(proc, tid, call.to_base, &call.to)) {
+    let is_dir = |base, path: &[u8]| is_dir(proc, tid, base, path);
+    if !(is_dir(call.from_base, &call.from) || exchange && is_dir(call.to_base, &call.to)) {
         return Ok(None);
     }
     let Some(from) = place(proc, tid, call.from_base, &call.from)? else { return Ok(None) };
