@@ -125,7 +125,9 @@ impl Job {
         if output.status.code() == Some(self.code) {
             return Ok(said);
         }
-        let last = said.err.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
+        // What a command inside a lane said, not what the lane said about it.
+        let is_talk = |line: &&str| line.is_empty() || line.starts_with("lane ") || line.starts_with("next:");
+        let last = said.err.lines().map(str::trim).rev().find(|line| !is_talk(line)).unwrap_or_default().to_owned();
         Err(self.failed(&format!("{}: {last}", output.status)))
     }
 
