@@ -41,6 +41,8 @@ pub struct Wishes {
     pub net: Net,
     /// Agents whose own data is shared; empty finds them by the command's name.
     pub presets: Vec<String>,
+    /// The lane is removed at the end: what is written outside the project stays in memory.
+    pub passing: bool,
 }
 
 /// A run that is ready to be started.
@@ -74,7 +76,8 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
     };
     let ours = crate::lane::ours(engine, &lane.home)?;
     let mut hidden: Vec<(PathBuf, String)> = Vec::new();
-    let home = home(engine, lane, &credentials, &granted, &ours, &mounts, &mut hidden)?;
+    let layering = Layering { granted: &granted, in_memory: wishes.passing };
+    let home = home(engine, lane, &credentials, layering, &ours, &mounts, &mut hidden)?;
     let home_at = match &home {
         Home::Overlay { at, .. } | Home::Assembled { at, .. } => Some(at.clone()),
         Home::Parts { .. } | Home::None => None,
@@ -116,7 +119,9 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
         home_at.as_ref().is_none_or(|home| !path.starts_with(home)) && crate::tools::is_shown(path) && path.exists()
     });
     hide.extend(everywhere);
-    let toolchains = crate::toolchains::shown(lane, &credentials, home_at.as_deref(), &mounts)?;
+    let moved = crate::hiding::moved(lane, &hide)?;
+    hide.extend(moved);
+    let toolchains = crate::toolchains::shown(lane, &credentials, home_at.as_deref(), &mounts, layering)?;
     let uid = rustix::process::geteuid().as_raw();
     let host = HostFacts::read().map_err(EngineError::Sandbox)?;
     let is_overlay = |spec: &MountSpec| matches!(spec.what, MountWhat::Overlay(_));
@@ -183,7 +188,7 @@ fn home(
     engine: &Engine,
     lane: &OpenLane,
     credentials: &Credentials,
-    granted: &[String],
+    layering: Layering<'_>,
     ours: &[PathBuf],
     mounts: &MountTable,
     hidden: &mut Vec<(PathBuf, String)>,
@@ -207,39 +212,54 @@ fn home(
     let state_on_overlay =
         mounts.mount_of(engine.state().path()).is_some_and(|mount| mount.fs_type == "overlay");
     if state_on_overlay || !mounts.below(&at).is_empty() {
-        return assembled(lane, &at, &absent, granted, mounts, state_on_overlay);
+        return assembled(lane, &at, &absent, layering, mounts, state_on_overlay);
     }
     let absent = sandbox::mask::facts(&at, &absent).doing(|| format!("look at {}", at.display()))?;
-    let overlay = overlay(lane, "0", &at, Some((Path::new(""), granted)))?;
-    Ok(Home::Overlay { overlay, at, absent })
+    let overlay = overlay(lane, "0", &at, Some(Path::new("")), layering)?;
+    Ok(Home::Overlay { overlay, at, absent, in_memory: layering.in_memory })
+}
+
+/// How the layers beside the project are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layering<'a> {
+    /// Logins of agents that are granted.
+    pub(crate) granted: &'a [String],
+    /// The writable layers are in memory: the lane is removed at the end.
+    pub(crate) in_memory: bool,
 }
 
 /// The lane's own layer over one directory of the home or of a toolchain. `logins`: where the directory lies below
-/// the home, and which logins of agents are granted there.
+/// the home, where it may hold logins of agents.
 pub(crate) fn overlay(
     lane: &OpenLane,
     part: &str,
     over: &Path,
-    logins: Option<(&Path, &[String])>,
+    logins: Option<&Path>,
+    layering: Layering<'_>,
 ) -> Result<Overlay> {
-    let dir = kernel::open::root_dir(over).doing(|| format!("open {}", over.display()))?;
-    let layers = lane.home.home_layers(part, dir.as_fd())?;
-    if let Some((below, granted)) = logins {
-        crate::grants::settle(&layers, below, granted)?;
-    }
     let mode = mount_mode();
-    lane.home.fresh_work(&layers, mode)?;
     let is_user = mode == MountMode::User;
-    Ok(Overlay {
+    let mut overlay = Overlay {
         lowers: vec![over.to_path_buf()],
-        upper: Some(layers.upper),
-        work: Some(layers.work),
+        upper: None,
+        work: None,
         user_xattr: is_user,
         volatile: true,
         redirect_dir: !is_user,
         // Another mask is another lower: an index would refuse it as stale.
         index: false,
-    })
+    };
+    if layering.in_memory {
+        return Ok(overlay);
+    }
+    let dir = kernel::open::root_dir(over).doing(|| format!("open {}", over.display()))?;
+    let layers = lane.home.home_layers(part, dir.as_fd())?;
+    if let Some(below) = logins {
+        crate::grants::settle(&layers, below, layering.granted)?;
+    }
+    lane.home.fresh_work(&layers, mode)?;
+    (overlay.upper, overlay.work) = (Some(layers.upper), Some(layers.work));
+    Ok(overlay)
 }
 
 /// A home that cannot be one layer: its directories are overlays of their own where they can, everything
@@ -248,7 +268,7 @@ fn assembled(
     lane: &OpenLane,
     at: &Path,
     absent: &[PathBuf],
-    granted: &[String],
+    layering: Layering<'_>,
     mounts: &MountTable,
     no_overlay: bool,
 ) -> Result<Home> {
@@ -267,11 +287,11 @@ fn assembled(
         let is_mount = mounts.below(at).contains(&path);
         if meta.is_dir() && !no_overlay && !is_mount && mounts.below(&path).is_empty() {
             let part = format!("{:x}", fingerprint(&entry.name));
-            let what = MountWhat::Overlay(overlay(lane, &part, &path, Some((name, granted)))?);
+            let what = MountWhat::Overlay(overlay(lane, &part, &path, Some(name), layering)?);
             let absent =
                 sandbox::mask::facts(&path, &inner).doing(|| format!("look at {}", path.display()))?;
             let mount = MountSpec { what, target: path, read_only: false, no_exec: false };
-            parts.push(Op::Masked { mount, absent });
+            parts.push(Op::Masked { mount, absent, in_memory: layering.in_memory });
         } else if meta.is_dir() && !inner.is_empty() {
             // Entry by entry, so that the absent ones are left out; deeper ones are taken with their directory.
             let tops: Vec<&OsStr> = inner.iter().filter_map(|path| path.iter().next()).collect();

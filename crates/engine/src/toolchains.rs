@@ -14,7 +14,7 @@ use workspace::{MountMode, MountTable};
 
 use crate::error::{Doing as _, Result};
 use crate::lane::{OpenLane, mount_mode};
-use crate::launch;
+use crate::launch::{self, Layering};
 use crate::tools::{self, ToolDir};
 
 /// The toolchains that the environment names. `home` is shown anyway, and so are the lane's roots.
@@ -23,6 +23,7 @@ pub(crate) fn shown(
     credentials: &Credentials,
     home: Option<&Path>,
     mounts: &MountTable,
+    layering: Layering<'_>,
 ) -> Result<Vec<Home>> {
     let mut seen: Vec<PathBuf> = lane.roots.iter().map(|root| root.view.path.clone()).collect();
     seen.extend(home.map(Path::to_path_buf));
@@ -39,9 +40,10 @@ pub(crate) fn shown(
         }
         let absent = sandbox::mask::facts(&dir.at, &absent(&dir, credentials))
             .doing(|| format!("look at {}", dir.at.display()))?;
-        let overlay = if meta.uid() == uid {
+        let own = meta.uid() == uid;
+        let overlay = if own {
             let part = format!("{:x}", launch::fingerprint(dir.at.as_os_str().as_encoded_bytes()));
-            launch::overlay(lane, &part, &dir.at, None)?
+            launch::overlay(lane, &part, &dir.at, None, layering)?
         } else {
             let user_xattr = mount_mode() == MountMode::User;
             Overlay {
@@ -54,7 +56,7 @@ pub(crate) fn shown(
                 index: false,
             }
         };
-        shown.push(Home::Overlay { at: dir.at, overlay, absent });
+        shown.push(Home::Overlay { at: dir.at, overlay, absent, in_memory: own && layering.in_memory });
     }
     Ok(shown)
 }

@@ -54,6 +54,8 @@ pub enum Op {
         mount: MountSpec,
         /// What is absent.
         absent: Vec<Absent>,
+        /// The writable layer is in memory and goes with the lane.
+        in_memory: bool,
     },
     /// A device node of the host, by name in /dev.
     Device {
@@ -142,8 +144,9 @@ impl fmt::Display for Op {
             Op::Over { from, at } => write!(f, "over      {} <- {}", shown(at), shown(from)),
             Op::Hide { at } => write!(f, "hide      {}", shown(at)),
             Op::ReadOnly { at } => write!(f, "read-only {}", shown(at)),
-            Op::Masked { mount, absent } => {
-                write!(f, "{}, {} paths absent", Op::Mount(mount.clone()), absent.len())
+            Op::Masked { mount, absent, in_memory } => {
+                let memory = if *in_memory { " upper in memory" } else { "" };
+                write!(f, "{}{memory}, {} paths absent", Op::Mount(mount.clone()), absent.len())
             }
             Op::Mount(spec) => {
                 let access = if spec.read_only { "ro" } else { "rw" };

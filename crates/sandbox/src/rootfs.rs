@@ -13,6 +13,7 @@ use kernel::{Errno, Result};
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::error::{Stage, Step as _};
+use crate::mask::Absent;
 use crate::plan::{Op, Plan};
 
 /// Sources of one op, opened before anything is mounted.
@@ -97,15 +98,32 @@ fn carry_out(root: &OwnedFd, op: &Op, held: Held) -> Result<()> {
             clone.attach(&target, kernel::error::path_bytes(at))
         }
         Op::Mount(spec) => mount_spec(root, spec, held, None),
-        Op::Masked { mount, absent } => {
-            let mask = Detached::tmpfs(0o755, None, Attributes::default())?;
-            crate::mask::build(mask.root(), absent)?;
-            mount_spec(root, mount, held, Some(&mask))
-        }
+        Op::Masked { mount, absent, in_memory } => masked(root, mount, absent, *in_memory, held),
     }
 }
 
-fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held, mask: Option<&Detached>) -> Result<()> {
+/// One small filesystem in memory holds the mask and, where that is wanted, the writable layer.
+fn masked(root: &OwnedFd, mount: &MountSpec, absent: &[Absent], in_memory: bool, mut held: Held) -> Result<()> {
+    let memory = Detached::tmpfs(0o755, None, Attributes::default())?;
+    let part = |name: &str, mode: u32| -> Result<OwnedFd> {
+        let asked = |errno| kernel::Error::new("mkdirat", name, errno);
+        rustix::fs::mkdirat(memory.root(), name, Mode::from_raw_mode(0o700)).map_err(asked)?;
+        rustix::fs::chmodat(memory.root(), name, Mode::from_raw_mode(mode), AtFlags::empty()).map_err(asked)?;
+        mount::place_beneath(memory.root(), Path::new(name))
+    };
+    let mask = part("m", 0o755)?;
+    crate::mask::build(&mask, absent)?;
+    if let (true, Held::Layers(lowers, upper)) = (in_memory, &mut held) {
+        // The merged root looks like the upper's.
+        let like = lowers.first().map(rustix::fs::fstat).transpose();
+        let like = like.map_err(|errno| kernel::Error::new("fstat", "lower", errno))?;
+        let mode = like.map_or(0o755, |stat| stat.st_mode & 0o7777);
+        *upper = Some((part("u", mode)?, part("w", 0o700)?));
+    }
+    mount_spec(root, mount, held, Some(&mask))
+}
+
+fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held, mask: Option<&OwnedFd>) -> Result<()> {
     let attributes = Attributes { read_only: spec.read_only, no_suid: true, no_dev: true, no_exec: spec.no_exec };
     let made = match (&spec.what, held) {
         (MountWhat::Bind { .. }, held) => return attach(root, held, &spec.target, attributes),
@@ -116,7 +134,7 @@ fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held, mask: Option<&Detach
                 redirect_dir: overlay.redirect_dir,
                 index: overlay.index,
             };
-            let lowers: Vec<_> = mask.iter().map(|mask| mask.root()).chain(lowers.iter().map(|fd| fd.as_fd())).collect();
+            let lowers: Vec<_> = mask.iter().map(|mask| mask.as_fd()).chain(lowers.iter().map(|fd| fd.as_fd())).collect();
             let upper = upper.as_ref().map(|(upper, work)| (upper.as_fd(), work.as_fd()));
             Detached::overlay(&lowers, upper, options, attributes)?
         }

@@ -110,6 +110,8 @@ pub enum Home {
         overlay: Overlay,
         /// What is absent in it.
         absent: Vec<Absent>,
+        /// The writable layer is in memory and goes with the lane.
+        in_memory: bool,
     },
     /// Put together from its entries, because it cannot be a layer (something is mounted below it).
     Assembled {
@@ -196,7 +198,7 @@ pub fn plan(host: &HostFacts, request: &Request) -> Plan {
 
 fn home(home: &Home, ops: &mut Vec<Op>) {
     match home {
-        Home::Overlay { at, overlay, absent } => ops.push(Op::Masked {
+        Home::Overlay { at, overlay, absent, in_memory } => ops.push(Op::Masked {
             mount: MountSpec {
                 what: MountWhat::Overlay(overlay.clone()),
                 target: at.clone(),
@@ -204,6 +206,7 @@ fn home(home: &Home, ops: &mut Vec<Op>) {
                 no_exec: false,
             },
             absent: absent.clone(),
+            in_memory: *in_memory,
         }),
         Home::Assembled { at, parts } => {
             ops.push(tmpfs(at, 0o755));

@@ -210,7 +210,10 @@ fn start(
         tell_drift(&lane, monitor)?;
     }
     let made_now = cost.is_some();
-    let launch = match launch::prepare(engine, &lane, &wishes(request)) {
+    // A lane that was there has layers over the home already.
+    let mut wishes = wishes(request);
+    wishes.passing &= made_now;
+    let launch = match launch::prepare(engine, &lane, &wishes) {
         Ok(launch) => launch,
         Err(error) => return Err(undone(engine, lane, lock, made_now && request.name.is_none(), error)),
     };
@@ -452,6 +455,7 @@ pub fn plan(engine: &Engine, request: &RunRequest) -> Result<PlanView> {
 
 fn wishes(request: &RunRequest) -> Wishes {
     Wishes {
+        passing: request.rm,
         dir: request.dir.clone(),
         argv: request.argv.clone(),
         ro: request.ro.clone(),
