@@ -185,6 +185,9 @@ fn hint(error: &EngineError) -> Option<String> {
         E::LaneIsMade { name, .. } => format!("leave the option away, or take another name than `{name}`."),
         E::LaneIsLive { name, .. } => format!("`lane stop {name}` first, or leave the option away."),
         E::RestsOnMoved { name } => format!("`lane stop {name}` first, then keep."),
+        E::HiddenMoved { .. } => {
+            "see where it is with `lane diff`, and name that place with `--hide` instead; a new lane has it in its old one.".into()
+        }
         E::NoSuchPreset { have, .. } => format!("there are: {}.", have.join(", ")),
         E::NoSuchPath { .. } => "paths are relative to the working directory (or to `-C DIR`).".into(),
         E::Sandbox(_) => {

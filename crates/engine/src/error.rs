@@ -231,6 +231,12 @@ pub enum EngineError {
         /// The cause.
         why: String,
     },
+    /// What is to be hidden stands no longer where it stood when the lane was made.
+    #[error("{} is to be hidden, but is not in its place in the lane: a directory above it was moved", .path.display())]
+    HiddenMoved {
+        /// Where it stands in the project.
+        path: PathBuf,
+    },
     /// The verb is not there in this build.
     #[error("'{0}' is not built yet")]
     NotBuilt(&'static str),
@@ -293,6 +299,7 @@ impl EngineError {
             | E::TargetInside { .. } => ErrorKind::User,
             E::Live { .. } | E::Busy { .. } | E::RestsOnMoved { .. } => ErrorKind::Conflict,
             E::OriginGone { .. }
+            | E::HiddenMoved { .. }
             | E::Refused { .. }
             | E::StateDir { .. }
             | E::NoStateDir

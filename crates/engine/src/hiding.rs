@@ -10,10 +10,19 @@ use std::path::{Path, PathBuf};
 use kernel::Errno;
 use rustix::fs::{Access, Mode, OFlags, ResolveFlags};
 use sandbox::credentials::{CredentialPath, Credentials};
-use workspace::MountTable;
+use tree::{ChangeKind, TreePath};
+use workspace::{MountMode, MountTable};
+
+use crate::error::{Doing as _, EngineError, Result};
+use crate::lane::{OpenLane, OpenRoot, mount_mode};
+use crate::view::Strategy;
 
 /// The list with what its paths below `home` lead to, and with the further places where both are mounted.
-pub(crate) fn followed(mut credentials: Credentials, home: Option<&Path>, mounts: &MountTable) -> Credentials {
+pub(crate) fn followed(
+    mut credentials: Credentials,
+    home: Option<&Path>,
+    mounts: &MountTable,
+) -> Credentials {
     let Some(home) = home else { return credentials };
     let Ok(dir) = kernel::open::root_dir(home) else { return credentials };
     let has_aliases = !mounts.aliases(home).is_empty() || !mounts.below(home).is_empty();
@@ -59,6 +68,55 @@ pub(crate) fn in_system(credentials: &Credentials, is_root: bool, home: Option<&
     };
     let applies = credentials.in_system().filter(|path| home.is_none_or(|home| path.applies_in(home)));
     applies.map(|path| PathBuf::from(&path.at)).filter(|path| could(path)).collect()
+}
+
+/// Where hidden paths of the lane's roots stand by now: a directory above one may have been renamed inside, which
+/// takes along what is hidden below it. One that is nowhere to be found in a copy is an error: it may be anywhere.
+pub(crate) fn moved(lane: &OpenLane, hide: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for root in &lane.roots {
+        let is_overlay = root.view.strategy == Strategy::Overlay;
+        if is_overlay && mount_mode() == MountMode::User {
+            // The kernel renames no directory of the origin, and we none that holds a mount.
+            continue;
+        }
+        let inner = |path: &PathBuf| {
+            TreePath::new(path.strip_prefix(&root.view.path).ok()?.as_os_str().as_bytes()).ok()
+        };
+        let below: Vec<TreePath> = hide.iter().filter_map(inner).filter(|path| !path.is_root()).collect();
+        if below.is_empty() {
+            continue;
+        }
+        for path in not_in_their_place(root, below)? {
+            let moves = renamed(root, &path)?;
+            if moves.is_empty() && !is_overlay {
+                return Err(EngineError::HiddenMoved { path: root.view.path.join(path.as_path()) });
+            }
+            found.extend(moves.iter().map(|to| root.view.path.join(to.as_path())));
+        }
+    }
+    Ok(found)
+}
+
+/// Those that the base has and the lane has not.
+fn not_in_their_place(root: &OpenRoot, paths: Vec<TreePath>) -> Result<Vec<TreePath>> {
+    let doing = || format!("look for hidden paths in {}", root.view.path.display());
+    let (base, inside) = (root.workspace.base_tree()?, root.workspace.lane_tree()?);
+    let mut gone = Vec::new();
+    for path in paths {
+        if inside.entry(&path).doing(doing)?.is_none() && base.entry(&path).doing(doing)?.is_some() {
+            gone.push(path);
+        }
+    }
+    Ok(gone)
+}
+
+/// Where the lane's renames have brought a path.
+fn renamed(root: &OpenRoot, path: &TreePath) -> Result<Vec<TreePath>> {
+    let changes = root.workspace.changes()?.changes;
+    let renames = changes.iter().filter(|change| matches!(change.kind, ChangeKind::Rename { .. }));
+    let brought = |change: &tree::Change| Some(change.path.join_path(&path.strip_prefix(change.old_path())?));
+    Ok(renames.filter_map(brought).collect())
 }
 
 /// The further names of directories of ours.

@@ -5,7 +5,6 @@
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-
 use crate::error::Result;
 use crate::process::last;
 

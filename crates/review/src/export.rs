@@ -84,12 +84,12 @@ fn write(lane: &dyn Source, dir: &OwnedFd, temp: &[u8], options: ExportOptions) 
         mover: Mover::new(),
         root,
     };
-    let root = export
-        .root
-        .try_clone()
-        .map_err(|error| kernel::Error::from_io("dup", b"", &error))
-        .stepping("dup", &top)?;
-    export.dir(&top, &root)?;
+    let again = |export: &Export<'_>| {
+        let root = export.root.try_clone();
+        root.map_err(|error| kernel::Error::from_io("dup", b"", &error)).stepping("dup", &top)
+    };
+    let root = again(&export)?;
+    export.tree(&top, again(&export)?)?;
     if let Some(entry) = lane.entry(&top).reading("lane", &top)? {
         meta::set_times_fd(&root, (entry.mtime.sec, entry.mtime.nsec)).stepping("futimens", &top)?;
     }
@@ -107,27 +107,52 @@ struct Export<'a> {
     root: OwnedFd,
 }
 
+/// A directory that is being written: where, its descriptor, what is left of it.
+struct Open {
+    path: TreePath,
+    fd: OwnedFd,
+    left: std::vec::IntoIter<(Vec<u8>, Entry)>,
+    /// Its entry in the directory above; none for the top.
+    entry: Option<Entry>,
+}
+
 impl Export<'_> {
-    fn dir(&mut self, path: &TreePath, to: &OwnedFd) -> Result<()> {
-        self.report.dirs += 1;
-        for (name, entry) in self.lane.list_entries(path).reading("lane", path)? {
-            let at = path.join(&name);
+    /// Writes what is below `path`. The chain of directories is a list and not the stack of this thread: a lane
+    /// decides how deep it is.
+    fn tree(&mut self, path: &TreePath, to: OwnedFd) -> Result<()> {
+        let mut chain = vec![self.open(path.clone(), to, None)?];
+        while let Some(dir) = chain.last_mut() {
+            let Some((name, entry)) = dir.left.next() else {
+                let Some(done) = chain.pop() else { break };
+                if let (Some(entry), Some(above)) = (&done.entry, chain.last()) {
+                    self.finish(&done.path, done.path.name(), entry, &above.fd)?;
+                }
+                continue;
+            };
+            let at = dir.path.join(&name);
             if git_internal(&at) && !self.options.git {
                 self.report.not_carried.push((at, "git's own files".to_owned()));
-                continue;
+            } else if entry.is_dir() {
+                node::mkdir_at(&dir.fd, &name, 0o700).stepping("mkdir", &at)?;
+                let inside = open::dir_beneath(&dir.fd, &name).stepping("open", &at)?;
+                chain.push(self.open(at, inside, Some(entry))?);
+            } else {
+                self.entry(&at, &name, &entry, &dir.fd)?;
             }
-            self.entry(&at, &name, &entry, to)?;
         }
         Ok(())
     }
 
+    fn open(&mut self, path: TreePath, fd: OwnedFd, entry: Option<Entry>) -> Result<Open> {
+        self.report.dirs += 1;
+        let left = self.lane.list_entries(&path).reading("lane", &path)?.into_iter();
+        Ok(Open { path, fd, left, entry })
+    }
+
+    /// Writes anything but a directory.
     fn entry(&mut self, path: &TreePath, name: &[u8], entry: &Entry, to: &OwnedFd) -> Result<()> {
         match entry.kind {
-            Kind::Dir => {
-                node::mkdir_at(to, name, 0o700).stepping("mkdir", path)?;
-                let inside = open::dir_beneath(to, name).stepping("open", path)?;
-                self.dir(path, &inside)?;
-            }
+            Kind::Dir => return Ok(()),
             Kind::File => {
                 let group = (entry.dev, entry.ino);
                 if let Some(first) = self.links.get(&group).filter(|_| entry.nlink > 1) {
