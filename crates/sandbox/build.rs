@@ -39,7 +39,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writeln!(text, "    ({:?}, {:?}, &{:?}),", entry.at, entry.reason, entry.only_with)?;
     }
     text.push_str("];\n");
-    let names = [("DOORS", &list.variables.doors), ("SECRETS", &list.variables.secrets), ("HARMLESS", &list.variables.harmless)];
+    let names = [
+        ("DOORS", &list.variables.doors),
+        ("SECRETS", &list.variables.secrets),
+        ("HARMLESS", &list.variables.harmless),
+    ];
     for (name, words) in names {
         writeln!(text, "const {name}: &[&str] = &{words:?};")?;
     }

@@ -116,7 +116,9 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
     }
     // A cargo home in a place that every lane shows, such as /opt.
     let everywhere = crate::tools::cargo_logins().into_iter().filter(|path| {
-        home_at.as_ref().is_none_or(|home| !path.starts_with(home)) && crate::tools::is_shown(path) && path.exists()
+        home_at.as_ref().is_none_or(|home| !path.starts_with(home))
+            && crate::tools::is_shown(path)
+            && path.exists()
     });
     hide.extend(everywhere);
     let moved = crate::hiding::moved(lane, &hide)?;

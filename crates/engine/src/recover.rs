@@ -93,7 +93,9 @@ pub fn sweep(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
         return Ok(());
     }
     let state = engine.state().path();
-    for remnant in workspace::recover::remnants(state, &is_known, Duration::from_millis(RETENTION_MS.unsigned_abs()))? {
+    for remnant in
+        workspace::recover::remnants(state, &is_known, Duration::from_millis(RETENTION_MS.unsigned_abs()))?
+    {
         let is_empty = || LaneHome::open(state, &remnant.id).is_ok_and(|home| never_ran(&home));
         let clear = match remnant.kind {
             RemnantKind::HalfMade | RemnantKind::Temporary => true,
@@ -143,7 +145,9 @@ fn settle_live(engine: &Engine, row: &mut Lane, monitor: &mut dyn Monitor) -> Re
     match settled {
         Ok(()) => monitor.event(Event::Repaired("a directory was half renamed", &row.name)),
         // What the lane holds can still be looked at, and the next run tries again.
-        Err(error) => monitor.event(Event::Warning(&format!("lane {}: a directory is half renamed: {error}", row.name))),
+        Err(error) => {
+            monitor.event(Event::Warning(&format!("lane {}: a directory is half renamed: {error}", row.name)))
+        }
     }
     Ok(())
 }

@@ -10,9 +10,27 @@ use std::path::{Component, Path, PathBuf};
 
 /// Variables that name the home of a toolchain.
 const VARIABLES: [&str; 21] = [
-    "CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "VIRTUAL_ENV", "CONDA_PREFIX", "NVM_DIR", "NVM_BIN", "VOLTA_HOME",
-    "FNM_DIR", "PNPM_HOME", "BUN_INSTALL", "DENO_INSTALL", "GOROOT", "GOPATH", "JAVA_HOME", "SDKMAN_DIR",
-    "RBENV_ROOT", "ASDF_DIR", "ASDF_DATA_DIR", "UV_PYTHON_INSTALL_DIR", "RUSTUP_TOOLCHAIN_DIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "PYENV_ROOT",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "NVM_DIR",
+    "NVM_BIN",
+    "VOLTA_HOME",
+    "FNM_DIR",
+    "PNPM_HOME",
+    "BUN_INSTALL",
+    "DENO_INSTALL",
+    "GOROOT",
+    "GOPATH",
+    "JAVA_HOME",
+    "SDKMAN_DIR",
+    "RBENV_ROOT",
+    "ASDF_DIR",
+    "ASDF_DATA_DIR",
+    "UV_PYTHON_INSTALL_DIR",
+    "RUSTUP_TOOLCHAIN_DIR",
 ];
 
 /// A directory to show, and the home that it lies in, where it lies in one.
@@ -112,7 +130,8 @@ mod tests {
         let bin = dir.join("kit/bin");
         std::fs::create_dir_all(&bin).expect("made");
         let path = OsString::from(format!("/usr/bin:relative:{}:/nowhere/at/all", bin.display()));
-        let variables = || [(OsString::from("PATH"), path.clone()), ("CARGO_HOME".into(), dir.join("kit").into())];
+        let variables =
+            || [(OsString::from("PATH"), path.clone()), ("CARGO_HOME".into(), dir.join("kit").into())];
         let dir = std::fs::canonicalize(&dir).expect("real");
         let found = find(variables().into_iter(), &[]);
         assert_eq!(found, [ToolDir { at: dir.join("kit"), home: None }]);

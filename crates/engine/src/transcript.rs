@@ -142,7 +142,12 @@ mod tests {
         let all: String = text
             .lines()
             .skip(1)
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("json")[2].as_str().expect("text").to_owned())
+            .map(|line| {
+                serde_json::from_str::<serde_json::Value>(line).expect("json")[2]
+                    .as_str()
+                    .expect("text")
+                    .to_owned()
+            })
             .collect();
         assert_eq!(all, "café!");
     }

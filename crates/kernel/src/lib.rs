@@ -4,27 +4,27 @@
 //! question that was asked (call and arguments) beside the answer (errno), so that a pasted error
 //! reads like a line of strace.
 
-pub mod error;
-pub mod open;
-pub mod dir;
-pub mod meta;
-pub mod xattr;
-pub mod node;
 pub mod bytes;
-pub mod publish;
+pub mod dir;
+pub mod error;
+pub mod fdpass;
+pub mod handle;
 pub mod landlock;
 pub mod lock;
-pub mod handle;
-pub mod signal;
-pub mod seccomp;
-pub mod pty;
-pub mod process;
-pub mod privilege;
-pub mod netif;
+pub mod meta;
 pub mod mount;
-pub mod fdpass;
 pub mod mountspec;
+pub mod netif;
+pub mod node;
+pub mod open;
 pub mod priority;
+pub mod privilege;
+pub mod process;
+pub mod pty;
+pub mod publish;
+pub mod seccomp;
+pub mod signal;
+pub mod xattr;
 
 pub use error::{Error, Result};
 pub use rustix::io::Errno;

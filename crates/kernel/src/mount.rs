@@ -73,7 +73,8 @@ pub struct Detached(OwnedFd);
 impl Detached {
     /// The mount beneath `source` (an `O_PATH` descriptor will do), with what is mounted below it where `recursive`.
     pub fn clone_of(source: impl AsFd, recursive: bool, name: &[u8]) -> Result<Detached> {
-        let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+        let mut flags =
+            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
         if recursive {
             flags |= OpenTreeFlags::AT_RECURSIVE;
         }
@@ -92,7 +93,11 @@ impl Detached {
     }
 
     /// A new filesystem of `kind` with plain `key=value` options that hold no path.
-    pub fn plain(kind: &'static std::ffi::CStr, options: &[(&str, &str)], attributes: Attributes) -> Result<Detached> {
+    pub fn plain(
+        kind: &'static std::ffi::CStr,
+        options: &[(&str, &str)],
+        attributes: Attributes,
+    ) -> Result<Detached> {
         let fs = Filesystem::open(kind)?;
         for (key, value) in options {
             fs.string(key, value)?;
@@ -175,7 +180,9 @@ struct Filesystem(OwnedFd);
 
 impl Filesystem {
     fn open(kind: &'static std::ffi::CStr) -> Result<Filesystem> {
-        rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC).asked("fsopen", kind.to_bytes()).map(Filesystem)
+        rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)
+            .asked("fsopen", kind.to_bytes())
+            .map(Filesystem)
     }
 
     fn flag(&self, key: &str) -> Result<()> {
@@ -191,7 +198,9 @@ impl Filesystem {
     fn layer(&self, key: &str, layer: BorrowedFd<'_>) -> Result<()> {
         match rustix::mount::fsconfig_set_fd(self.0.as_fd(), key, layer) {
             Ok(()) => Ok(()),
-            Err(Errno::INVAL | Errno::BADF) => self.string(key, &format!("/proc/self/fd/{}", layer.as_raw_fd())),
+            Err(Errno::INVAL | Errno::BADF) => {
+                self.string(key, &format!("/proc/self/fd/{}", layer.as_raw_fd()))
+            }
             Err(errno) => self.told(Err(Error::new("fsconfig", key, errno))),
         }
     }
@@ -201,7 +210,8 @@ impl Filesystem {
             let answer = self.layer("lowerdir+", *lower);
             if index == 0 && answer.as_ref().is_err_and(|error| error.errno == Errno::INVAL) {
                 // Before `lowerdir+` [6.8]: one string; the names hold no character that needs an escape.
-                let names: Vec<String> = lowers.iter().map(|l| format!("/proc/self/fd/{}", l.as_raw_fd())).collect();
+                let names: Vec<String> =
+                    lowers.iter().map(|l| format!("/proc/self/fd/{}", l.as_raw_fd())).collect();
                 return self.string("lowerdir", &names.join(":"));
             }
             answer?;
@@ -260,5 +270,6 @@ pub fn place_beneath(root: impl AsFd, path: &std::path::Path) -> Result<OwnedFd>
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let path = if path.as_os_str().is_empty() { std::path::Path::new(".") } else { path };
-    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve).asked("openat2", crate::error::path_bytes(path))
+    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
+        .asked("openat2", crate::error::path_bytes(path))
 }

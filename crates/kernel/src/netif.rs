@@ -18,6 +18,7 @@ pub fn loopback_up() -> Result<()> {
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
     // SAFETY: the ioctl reads one ifreq that outlives the call.
-    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as libc::c_ulong, &raw const request) };
+    let answer =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as libc::c_ulong, &raw const request) };
     if answer == 0 { Ok(()) } else { Err(last("ioctl", "SIOCSIFFLAGS lo")) }
 }

@@ -49,7 +49,8 @@ pub fn drop_capabilities() -> Result<()> {
 /// while with [`raise`].
 pub fn keep_only(later: CapabilitySet) -> Result<()> {
     let effective = CapabilitySet::SYS_PTRACE;
-    let sets = CapabilitySets { effective, permitted: effective | later, inheritable: CapabilitySet::empty() };
+    let sets =
+        CapabilitySets { effective, permitted: effective | later, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets).asked("capset", "CAP_SYS_PTRACE")
 }
 

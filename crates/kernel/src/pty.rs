@@ -14,8 +14,11 @@ pub fn open(ptmx: &str) -> Result<(OwnedFd, OwnedFd)> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let master = rustix::fs::open(ptmx, flags, Mode::empty()).asked("open", ptmx)?;
     rustix::pty::unlockpt(&master).asked("ioctl", "TIOCSPTLCK")?;
-    let slave = rustix::pty::ioctl_tiocgptpeer(&master, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-        .asked("ioctl", "TIOCGPTPEER")?;
+    let slave = rustix::pty::ioctl_tiocgptpeer(
+        &master,
+        OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
+    )
+    .asked("ioctl", "TIOCGPTPEER")?;
     Ok((master, slave))
 }
 

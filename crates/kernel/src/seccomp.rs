@@ -100,7 +100,7 @@ impl Filter {
             op(LD, 4, 0, 0), // seccomp_data.arch
             op(JEQ, NATIVE, 1, 0),
             ret(enosys),
-            op(LD, 0, 0, 0), // seccomp_data.nr
+            op(LD, 0, 0, 0),             // seccomp_data.nr
             op(JGE, unknown_from, 0, 1), // x32 numbers start at 0x40000000: above every known one
             ret(enosys),
         ];
@@ -209,7 +209,11 @@ pub fn receive(listener: impl AsFd) -> Result<Option<Notification>> {
     let mut raw: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: `raw` outlives the call and has the size that the request number encodes.
     let answer = unsafe {
-        libc::ioctl(listener.as_fd().as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV as libc::c_ulong, &raw mut raw)
+        libc::ioctl(
+            listener.as_fd().as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_RECV as libc::c_ulong,
+            &raw mut raw,
+        )
     };
     if answer != 0 {
         let error = last("ioctl", "SECCOMP_IOCTL_NOTIF_RECV");
@@ -251,7 +255,11 @@ pub fn reply(listener: impl AsFd, id: u64, reply: Reply) -> Result<()> {
     let mut raw = libc::seccomp_notif_resp { id, val, error, flags };
     // SAFETY: `raw` outlives the call and has the size that the request number encodes.
     let answer = unsafe {
-        libc::ioctl(listener.as_fd().as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND as libc::c_ulong, &raw mut raw)
+        libc::ioctl(
+            listener.as_fd().as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_SEND as libc::c_ulong,
+            &raw mut raw,
+        )
     };
     if answer != 0 {
         let error = last("ioctl", "SECCOMP_IOCTL_NOTIF_SEND");
@@ -360,7 +368,8 @@ mod tests {
             Rule { call: 300, when: When::AnyBit { arg: 0, mask: 1 }, answer: Answer::Notify },
         ]);
         // So many that half of them are out of reach of a short jump.
-        let many: Vec<Rule> = (0..400).map(|call| always(call, Answer::Errno((call % 90 + 1) as u16))).collect();
+        let many: Vec<Rule> =
+            (0..400).map(|call| always(call, Answer::Errno((call % 90 + 1) as u16))).collect();
         check(&many);
     }
 }

@@ -58,8 +58,7 @@ impl Credentials {
             reason: (*reason).to_owned(),
             only_with: words(only_with),
         });
-        let variables =
-            Variables { doors: words(DOORS), secrets: words(SECRETS), harmless: words(HARMLESS) };
+        let variables = Variables { doors: words(DOORS), secrets: words(SECRETS), harmless: words(HARMLESS) };
         Ok(Credentials { path: path.collect(), variables })
     }
 
@@ -99,11 +98,12 @@ impl CredentialPath {
 fn read_some(path: &Path) -> kernel::Result<Option<Vec<u8>>> {
     use rustix::fs::{Mode, OFlags};
     let asked = |errno| kernel::Error::new("open", kernel::error::path_bytes(path), errno);
-    let file = match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
-        Ok(file) => file,
-        Err(kernel::Errno::NOENT | kernel::Errno::NOTDIR) => return Ok(None),
-        Err(errno) => return Err(asked(errno)),
-    };
+    let file =
+        match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
+            Ok(file) => file,
+            Err(kernel::Errno::NOENT | kernel::Errno::NOTDIR) => return Ok(None),
+            Err(errno) => return Err(asked(errno)),
+        };
     let mut text = vec![0u8; 1 << 20];
     let n = rustix::io::read(&file, &mut text).map_err(asked)?;
     text.truncate(n);

@@ -76,13 +76,15 @@ mod tests {
     #[test]
     fn secrets_go_in_only_by_name_and_a_given_value_wins() {
         let variables = Credentials::built_in().expect("parses").variables;
-        let host = [("PATH", "/bin"), ("A_TOKEN", "1"), ("B_TOKEN", "2"), ("C_TOKEN", "3"), ("DISPLAY", ":0")];
+        let host =
+            [("PATH", "/bin"), ("A_TOKEN", "1"), ("B_TOKEN", "2"), ("C_TOKEN", "3"), ("DISPLAY", ":0")];
         let host = host.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let wishes = [
             Wish { name: "B_TOKEN".into(), value: None },
             Wish { name: "PATH".into(), value: Some("/x".into()) },
         ];
-        let made = environment(host.into_iter(), &variables, &["C_TOKEN".into()], &wishes, &[("LANE", "a".into())]);
+        let made =
+            environment(host.into_iter(), &variables, &["C_TOKEN".into()], &wishes, &[("LANE", "a".into())]);
         let inside: Vec<(&str, &str)> = made
             .inside
             .iter()

@@ -6,7 +6,6 @@
 
 use kernel::seccomp::{Answer, Filter, Rule, When};
 
-
 const EPERM: Answer = Answer::Errno(1);
 const ENOSYS: Answer = Answer::Errno(38);
 
@@ -69,16 +68,60 @@ pub(crate) const RENAMEAT2: i64 = libc_number::renameat2;
 
 /// Calls that policy refuses.
 pub const REFUSED: &[(i64, &str)] = calls![
-    mount, umount2, pivot_root, move_mount, open_tree, fsopen, fsconfig, fsmount, fspick, mount_setattr,
-    open_tree_attr, setns, chroot, swapon, swapoff, reboot, kexec_load, kexec_file_load, init_module,
-    finit_module, delete_module, acct, settimeofday, clock_settime, clock_adjtime, syslog, iopl, ioperm,
-    vhangup, quotactl, quotactl_fd, bpf, perf_event_open, keyctl, add_key, request_key,
-    open_by_handle_at, fanotify_init, sethostname, setdomainname, lookup_dcookie,
+    mount,
+    umount2,
+    pivot_root,
+    move_mount,
+    open_tree,
+    fsopen,
+    fsconfig,
+    fsmount,
+    fspick,
+    mount_setattr,
+    open_tree_attr,
+    setns,
+    chroot,
+    swapon,
+    swapoff,
+    reboot,
+    kexec_load,
+    kexec_file_load,
+    init_module,
+    finit_module,
+    delete_module,
+    acct,
+    settimeofday,
+    clock_settime,
+    clock_adjtime,
+    syslog,
+    iopl,
+    ioperm,
+    vhangup,
+    quotactl,
+    quotactl_fd,
+    bpf,
+    perf_event_open,
+    keyctl,
+    add_key,
+    request_key,
+    open_by_handle_at,
+    fanotify_init,
+    sethostname,
+    setdomainname,
+    lookup_dcookie,
 ];
 
 /// Calls that a lane is said not to have.
 pub const ABSENT: &[(i64, &str)] = calls![
-    io_uring_setup, io_uring_enter, io_uring_register, clone3, userfaultfd, nfsservctl, uselib, ustat, sysfs,
+    io_uring_setup,
+    io_uring_enter,
+    io_uring_register,
+    clone3,
+    userfaultfd,
+    nfsservctl,
+    uselib,
+    ustat,
+    sysfs,
     _sysctl,
 ];
 
@@ -99,7 +142,11 @@ pub fn rules(emulate_rename: bool) -> Vec<Rule> {
     let af_vsock = 40;
     rules.extend([
         Rule { call: libc_number::clone, when: When::AnyBit { arg: 0, mask: NEW_NAMESPACES }, answer: EPERM },
-        Rule { call: libc_number::unshare, when: When::AnyBit { arg: 0, mask: NEW_NAMESPACES }, answer: EPERM },
+        Rule {
+            call: libc_number::unshare,
+            when: When::AnyBit { arg: 0, mask: NEW_NAMESPACES },
+            answer: EPERM,
+        },
         Rule { call: libc_number::ioctl, when: When::Equals { arg: 1, value: tiocsti }, answer: EPERM },
         Rule { call: libc_number::ioctl, when: When::Equals { arg: 1, value: tioclinux }, answer: EPERM },
         Rule { call: libc_number::socket, when: When::Equals { arg: 0, value: af_vsock }, answer: EPERM },
@@ -120,7 +167,9 @@ mod tests {
     #[test]
     fn namespace_flags_are_all_in_the_mask() {
         // NEWTIME 0x80, NEWNS 0x20000, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET.
-        for flag in [0x80, 0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000] {
+        for flag in
+            [0x80, 0x2_0000, 0x200_0000, 0x400_0000, 0x800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000]
+        {
             assert_ne!(NEW_NAMESPACES & flag, 0, "{flag:#x}");
         }
         for harmless in [0x100, 0x200, 0x400, 0x800, 0x4000, 0x8000, 0x1_0000, 0x8_0000] {
@@ -130,8 +179,13 @@ mod tests {
 
     #[test]
     fn no_call_stands_in_two_lists() {
-        let mut numbers: Vec<i64> =
-            REFUSED.iter().chain(ABSENT).chain(RENAMES).map(|(call, _)| *call).filter(|call| *call >= 0).collect();
+        let mut numbers: Vec<i64> = REFUSED
+            .iter()
+            .chain(ABSENT)
+            .chain(RENAMES)
+            .map(|(call, _)| *call)
+            .filter(|call| *call >= 0)
+            .collect();
         let all = numbers.len();
         numbers.sort_unstable();
         numbers.dedup();

@@ -113,7 +113,8 @@ impl<'c> Prepared<'c> {
         if program.as_bytes().contains(&b'/') {
             worst = self.try_one(program.as_bytes());
         } else {
-            let path = self.command.env.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_os_str());
+            let path =
+                self.command.env.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_os_str());
             let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
             for dir in path.as_bytes().split(|b| *b == b':') {
                 let dir: &[u8] = if dir.is_empty() { b"." } else { dir };
@@ -162,7 +163,9 @@ fn become_command(
         if joined {
             process::die_with_parent().step(Stage::Walls, "die with the client")?;
         }
-        rustix::process::setpgid(None, None).map_err(|e| kernel::Error::new("setpgid", "", e)).step(Stage::Exec, "own process group")?;
+        rustix::process::setpgid(None, None)
+            .map_err(|e| kernel::Error::new("setpgid", "", e))
+            .step(Stage::Exec, "own process group")?;
         if let Some(terminal) = terminal {
             // We are no longer in the foreground group: the change would stop us (SIGTTOU).
             signal::ignore(libc_sigttou());
@@ -176,7 +179,8 @@ fn become_command(
                 1 => rustix::stdio::dup2_stdout(from),
                 _ => rustix::stdio::dup2_stderr(from),
             };
-            dup.map_err(|e| kernel::Error::new("dup2", format!("{number}"), e)).step(Stage::Exec, "set up the streams")?;
+            dup.map_err(|e| kernel::Error::new("dup2", format!("{number}"), e))
+                .step(Stage::Exec, "set up the streams")?;
         }
         let cwd = &prepared.command.cwd;
         let cwd: &Path = if rootfs::is_dir_inside(cwd) { cwd } else { Path::new("/") };

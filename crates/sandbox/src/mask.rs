@@ -48,8 +48,10 @@ pub(crate) fn build(top: impl AsFd, absent: &[Absent]) -> Result<()> {
         for (parent, mode) in parents {
             let asked = |errno| kernel::Error::new("mkdirat", kernel::error::path_bytes(parent), errno);
             match rustix::fs::mkdirat(top, parent, Mode::from_raw_mode(0o700)) {
-                Ok(()) => rustix::fs::chmodat(top, parent, Mode::from_raw_mode(mode | 0o700), AtFlags::empty())
-                    .map_err(asked)?,
+                Ok(()) => {
+                    rustix::fs::chmodat(top, parent, Mode::from_raw_mode(mode | 0o700), AtFlags::empty())
+                        .map_err(asked)?
+                }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(asked(errno)),
             }

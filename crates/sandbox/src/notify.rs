@@ -96,7 +96,8 @@ impl Listeners {
 pub(crate) fn is_dead(listener: &OwnedFd) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    rustix::event::poll(&mut fds, Some(&now)).is_ok()
+        && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 impl Notifier {
@@ -157,14 +158,22 @@ fn decode(bytes: &[u8]) -> Option<Carried> {
     let entries = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
     let millis = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
     let len = u32::from_le_bytes(bytes.get(16..20)?.try_into().ok()?) as usize;
-    Some(Carried { from: bytes.get(20..20 + len)?.to_vec(), to: bytes.get(20 + len..)?.to_vec(), entries, millis })
+    Some(Carried {
+        from: bytes.get(20..20 + len)?.to_vec(),
+        to: bytes.get(20 + len..)?.to_vec(),
+        entries,
+        millis,
+    })
 }
 
 fn run(handles: &Handles, journal_dir: &OwnedFd, listeners: &Listeners, socket: &OwnedFd) -> Result<()> {
     process::die_with_parent().step(Stage::Supervise, "die with the supervisor")?;
     // A deep tree needs two descriptors a level.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
+    let _ = rustix::process::setrlimit(
+        rustix::process::Resource::Nofile,
+        rustix::process::Rlimit { current: limit.maximum, ..limit },
+    );
     let journal = enter(handles, journal_dir)?;
     let mut keep: Vec<BorrowedFd<'_>> = listeners.fds().map(|fd| fd.as_fd()).collect();
     let journal_fds = journal.fds();
@@ -186,7 +195,8 @@ fn run(handles: &Handles, journal_dir: &OwnedFd, listeners: &Listeners, socket: 
 fn enter(handles: &Handles, journal_dir: &OwnedFd) -> Result<Journal> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = |errno| kernel::Error::new("open", "/proc", errno);
-    let proc = rustix::fs::open("/proc", flags, Mode::empty()).map_err(open).step(Stage::Supervise, "open /proc")?;
+    let proc =
+        rustix::fs::open("/proc", flags, Mode::empty()).map_err(open).step(Stage::Supervise, "open /proc")?;
     let dir = journal_dir
         .try_clone()
         .map_err(|error| kernel::Error::from_io("dup", "", &error))
@@ -227,7 +237,9 @@ impl Hands<'_> {
             let id = noted.call.id;
             if !seccomp::still_waits(fd, id) {
                 // Killed between the kernel's hand-over and the desk: one of the next ids.
-                if let Some(id) = (1..4096).map(|more| id.wrapping_add(more)).find(|id| seccomp::still_waits(fd, *id)) {
+                if let Some(id) =
+                    (1..4096).map(|more| id.wrapping_add(more)).find(|id| seccomp::still_waits(fd, *id))
+                {
                     let _ = seccomp::reply(fd, id, Reply::Continue);
                 }
                 continue;
@@ -256,7 +268,8 @@ impl Hands<'_> {
             match rustix::event::poll(&mut fds, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => {
-                    return Err(kernel::Error::new("poll", "", errno)).step(Stage::Supervise, "wait for calls");
+                    return Err(kernel::Error::new("poll", "", errno))
+                        .step(Stage::Supervise, "wait for calls");
                 }
             }
             let said: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
@@ -316,7 +329,8 @@ pub fn recover_renames(handles: &Handles, journal_dir: &OwnedFd) -> Result<()> {
     // It recovers before it serves: when it hears the end of the channel, that is done.
     Notifier::start(handles, journal_dir, &Listeners::new()?)?.end();
     if has_journal(journal_dir) {
-        return Err(kernel::Error::new("rename", rename::NAME, Errno::BUSY)).step(Stage::Supervise, "recover a rename");
+        return Err(kernel::Error::new("rename", rename::NAME, Errno::BUSY))
+            .step(Stage::Supervise, "recover a rename");
     }
     Ok(())
 }

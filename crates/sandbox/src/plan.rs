@@ -139,7 +139,9 @@ impl fmt::Display for Op {
         match self {
             Op::Dir { at, mode } => write!(f, "dir       {} {mode:04o}", shown(at)),
             Op::Symlink { at, target } => write!(f, "symlink   {} -> {}", shown(at), shown(target)),
-            Op::File { at, bytes, mode } => write!(f, "file      {} {mode:04o}, {} bytes", shown(at), bytes.len()),
+            Op::File { at, bytes, mode } => {
+                write!(f, "file      {} {mode:04o}, {} bytes", shown(at), bytes.len())
+            }
             Op::Device { name } => write!(f, "device    /dev/{name}"),
             Op::Over { from, at } => write!(f, "over      {} <- {}", shown(at), shown(from)),
             Op::Hide { at } => write!(f, "hide      {}", shown(at)),
@@ -197,12 +199,14 @@ impl fmt::Display for Plan {
             (Namespaces::CGROUP, "cgroup"),
             (Namespaces::NET, "net"),
         ];
-        let on: Vec<&str> = names.iter().filter(|(bit, _)| self.namespaces.has(*bit)).map(|(_, n)| *n).collect();
+        let on: Vec<&str> =
+            names.iter().filter(|(bit, _)| self.namespaces.has(*bit)).map(|(_, n)| *n).collect();
         writeln!(f, "namespaces {}", on.join(" "))?;
         for op in &self.ops {
             writeln!(f, "{op}")?;
         }
-        let renames = if self.emulate_rename { ", directory renames carried out by the supervisor" } else { "" };
+        let renames =
+            if self.emulate_rename { ", directory renames carried out by the supervisor" } else { "" };
         let sockets = if self.shut_sockets { ", abstract sockets of the host shut" } else { "" };
         writeln!(f, "walls     no_new_privs, no capabilities, seccomp{renames}{sockets}")
     }

@@ -43,7 +43,9 @@ pub fn all() -> Result<Vec<Preset>> {
 /// True where a program's name belongs to some preset: a cheap look before the data is parsed.
 pub fn may_have(program: &OsStr) -> bool {
     let name = Path::new(program).file_name().unwrap_or(program);
-    ["claude", "codex", "gemini", "opencode", "aider", "cursor-agent", "copilot"].iter().any(|known| name == *known)
+    ["claude", "codex", "gemini", "opencode", "aider", "cursor-agent", "copilot"]
+        .iter()
+        .any(|known| name == *known)
 }
 
 /// The preset of a program, by its name.
@@ -70,7 +72,10 @@ mod tests {
                 assert_eq!(of_program(OsStr::new(&path)).expect("parses").as_ref(), Some(&preset));
             }
             for shown in &preset.shows {
-                assert!(listed.path.iter().any(|path| path.at == *shown), "{shown} is not hidden to begin with");
+                assert!(
+                    listed.path.iter().any(|path| path.at == *shown),
+                    "{shown} is not hidden to begin with"
+                );
             }
         }
         assert_eq!(of_program(OsStr::new("cargo")).expect("parses"), None);

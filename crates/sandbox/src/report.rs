@@ -51,11 +51,18 @@ pub fn enforced(plan: &Plan) -> Vec<Wall> {
         wall("network", State::None, "the host's network")
     });
     walls.push(full("no_new_privs", "no program gains privilege"));
-    walls.push(full("seccomp", "mounts, namespaces, keyrings, bpf, io_uring, foreign ABIs and terminal injection refused"));
+    walls.push(full(
+        "seccomp",
+        "mounts, namespaces, keyrings, bpf, io_uring, foreign ABIs and terminal injection refused",
+    ));
     walls.push(match (plan.own_network(), plan.shut_sockets) {
         (true, _) => full("abstract sockets", "a network namespace of its own holds none of the host"),
         (false, true) => full("abstract sockets", "those of the host are out of reach"),
-        (false, false) => wall("abstract sockets", State::None, "those of the host can be reached: this kernel has no Landlock scopes"),
+        (false, false) => wall(
+            "abstract sockets",
+            State::None,
+            "those of the host can be reached: this kernel has no Landlock scopes",
+        ),
     });
     walls.push(wall("landlock", State::None, "no fence around files yet"));
     walls.push(wall("limits", State::None, "not built yet (only --timeout)"));

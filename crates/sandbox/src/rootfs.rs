@@ -44,9 +44,9 @@ pub(crate) fn build(plan: &Plan) -> crate::Result<()> {
 
 fn hold(op: &Op) -> Result<Held> {
     Ok(match op {
-        Op::Mount(MountSpec { what: MountWhat::Bind { source, recursive }, .. }) => {
-            Held::Clone(Detached::clone_of(mount::place(source)?, *recursive, kernel::error::path_bytes(source))?)
-        }
+        Op::Mount(MountSpec { what: MountWhat::Bind { source, recursive }, .. }) => Held::Clone(
+            Detached::clone_of(mount::place(source)?, *recursive, kernel::error::path_bytes(source))?,
+        ),
         Op::Device { name } => {
             let path = Path::new("/dev").join(name);
             Held::Clone(Detached::clone_of(mount::place(&path)?, false, kernel::error::path_bytes(&path))?)
@@ -82,7 +82,10 @@ fn carry_out(root: &OwnedFd, op: &Op, held: Held) -> Result<()> {
         }
         Op::Over { from, at } => {
             let clone = Detached::clone_of(target_of(root, from)?, false, kernel::error::path_bytes(from))?;
-            clone.restrict(Attributes { read_only: true, no_suid: true, no_dev: true, no_exec: true }, false)?;
+            clone.restrict(
+                Attributes { read_only: true, no_suid: true, no_dev: true, no_exec: true },
+                false,
+            )?;
             clone.attach(target_of(root, at)?, kernel::error::path_bytes(at))
         }
         Op::Hide { at } => hide(root, at),
@@ -103,12 +106,19 @@ fn carry_out(root: &OwnedFd, op: &Op, held: Held) -> Result<()> {
 }
 
 /// One small filesystem in memory holds the mask and, where that is wanted, the writable layer.
-fn masked(root: &OwnedFd, mount: &MountSpec, absent: &[Absent], in_memory: bool, mut held: Held) -> Result<()> {
+fn masked(
+    root: &OwnedFd,
+    mount: &MountSpec,
+    absent: &[Absent],
+    in_memory: bool,
+    mut held: Held,
+) -> Result<()> {
     let memory = Detached::tmpfs(0o755, None, Attributes::default())?;
     let part = |name: &str, mode: u32| -> Result<OwnedFd> {
         let asked = |errno| kernel::Error::new("mkdirat", name, errno);
         rustix::fs::mkdirat(memory.root(), name, Mode::from_raw_mode(0o700)).map_err(asked)?;
-        rustix::fs::chmodat(memory.root(), name, Mode::from_raw_mode(mode), AtFlags::empty()).map_err(asked)?;
+        rustix::fs::chmodat(memory.root(), name, Mode::from_raw_mode(mode), AtFlags::empty())
+            .map_err(asked)?;
         mount::place_beneath(memory.root(), Path::new(name))
     };
     let mask = part("m", 0o755)?;
@@ -124,7 +134,8 @@ fn masked(root: &OwnedFd, mount: &MountSpec, absent: &[Absent], in_memory: bool,
 }
 
 fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held, mask: Option<&OwnedFd>) -> Result<()> {
-    let attributes = Attributes { read_only: spec.read_only, no_suid: true, no_dev: true, no_exec: spec.no_exec };
+    let attributes =
+        Attributes { read_only: spec.read_only, no_suid: true, no_dev: true, no_exec: spec.no_exec };
     let made = match (&spec.what, held) {
         (MountWhat::Bind { .. }, held) => return attach(root, held, &spec.target, attributes),
         (MountWhat::Overlay(overlay), Held::Layers(lowers, upper)) => {
@@ -134,7 +145,8 @@ fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held, mask: Option<&OwnedF
                 redirect_dir: overlay.redirect_dir,
                 index: overlay.index,
             };
-            let lowers: Vec<_> = mask.iter().map(|mask| mask.as_fd()).chain(lowers.iter().map(|fd| fd.as_fd())).collect();
+            let lowers: Vec<_> =
+                mask.iter().map(|mask| mask.as_fd()).chain(lowers.iter().map(|fd| fd.as_fd())).collect();
             let upper = upper.as_ref().map(|(upper, work)| (upper.as_fd(), work.as_fd()));
             Detached::overlay(&lowers, upper, options, attributes)?
         }
@@ -191,8 +203,10 @@ fn hide(root: &OwnedFd, at: &Path) -> Result<()> {
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
     // The tmpfs root has mode 0: an ordinary user in its own namespace owns it and may still look it up
     // only with a mode, so it is opened up for the moment.
-    rustix::fs::fchmod(empty_root(&empty)?, Mode::from_raw_mode(0o700)).map_err(|e| kernel::Error::new("fchmod", name, e))?;
-    rustix::fs::openat(empty.root(), "f", flags, Mode::empty()).map_err(|e| kernel::Error::new("openat", name, e))?;
+    rustix::fs::fchmod(empty_root(&empty)?, Mode::from_raw_mode(0o700))
+        .map_err(|e| kernel::Error::new("fchmod", name, e))?;
+    rustix::fs::openat(empty.root(), "f", flags, Mode::empty())
+        .map_err(|e| kernel::Error::new("openat", name, e))?;
     let file = rustix::fs::openat(empty.root(), "f", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| kernel::Error::new("openat", name, e))?;
     // The clone of one file keeps the filesystem alive after `empty` goes.
@@ -215,7 +229,9 @@ fn target_of(root: &OwnedFd, at: &Path) -> Result<OwnedFd> {
 }
 
 fn parent_of<'p>(root: &OwnedFd, at: &'p Path) -> Result<(OwnedFd, &'p std::ffi::OsStr)> {
-    let name = at.file_name().ok_or_else(|| kernel::Error::new("open", kernel::error::path_bytes(at), Errno::INVAL))?;
+    let name = at
+        .file_name()
+        .ok_or_else(|| kernel::Error::new("open", kernel::error::path_bytes(at), Errno::INVAL))?;
     let parent = at.parent().unwrap_or(Path::new("/"));
     Ok((make_dirs(root, parent, 0o755)?, name))
 }
@@ -235,7 +251,9 @@ fn make_dirs(root: &OwnedFd, at: &Path, mode: u32) -> Result<OwnedFd> {
         let above = dir.as_ref().unwrap_or(root);
         match rustix::fs::mkdirat(above, name.as_os_str(), Mode::from_raw_mode(mode)) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(kernel::Error::new("mkdirat", kernel::error::path_bytes(&so_far), errno)),
+            Err(errno) => {
+                return Err(kernel::Error::new("mkdirat", kernel::error::path_bytes(&so_far), errno));
+            }
         }
         dir = Some(mount::place_beneath(above, name.as_ref())?);
     }

@@ -97,20 +97,15 @@ pub fn spawn(
 }
 
 /// Forks a leader that joins a live lane and starts `command` there.
-pub fn join(
-    handles: &Handles,
-    command: &Command,
-    streams: Streams,
-    walls: Walls,
-) -> Result<Inside> {
+pub fn join(handles: &Handles, command: &Command, streams: Streams, walls: Walls) -> Result<Inside> {
     let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
     match process::fork().step(Stage::Namespaces, "fork the leader")? {
         Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
         Forked::Child => {
             drop(ours);
             let channel = theirs;
-            let started = enter(handles)
-                .and_then(|()| leader::start(&channel, command, &streams, walls, true));
+            let started =
+                enter(handles).and_then(|()| leader::start(&channel, command, &streams, walls, true));
             drop(streams);
             match started {
                 Ok(started) => stand_by(&channel, started.pid),

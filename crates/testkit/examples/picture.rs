@@ -78,7 +78,8 @@ fn wait_for_prompt(terminal: &Pty, count: usize, patience: Duration) {
     let deadline = std::time::Instant::now() + patience;
     let reads = |raw: &[u8]| {
         let text = String::from_utf8_lossy(raw).into_owned();
-        text.matches(MARK).count() >= count && text.rsplit(MARK).next().is_some_and(|after| after.contains("$\x1b[0m "))
+        text.matches(MARK).count() >= count
+            && text.rsplit(MARK).next().is_some_and(|after| after.contains("$\x1b[0m "))
     };
     while !reads(&terminal.raw()) {
         assert!(std::time::Instant::now() < deadline, "the command does not end:\n{}", terminal.screen());
@@ -111,7 +112,11 @@ fn draw(raw: &[u8]) -> String {
         lines.push(merged(&line));
     }
     // The prompt that waits for the next command.
-    let is_blank = |line: &String| line.split('>').skip(1).all(|part| part.split('<').next().unwrap_or("").trim().trim_end_matches('$').is_empty());
+    let is_blank = |line: &String| {
+        line.split('>')
+            .skip(1)
+            .all(|part| part.split('<').next().unwrap_or("").trim().trim_end_matches('$').is_empty())
+    };
     while lines.last().is_some_and(is_blank) {
         lines.pop();
     }
@@ -122,7 +127,8 @@ fn draw(raw: &[u8]) -> String {
          <g font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"14\" fill=\"#e6edf3\">\n"
     );
     for (index, line) in lines.iter().enumerate() {
-        let _ = writeln!(svg, "<text x=\"16\" y=\"{}\" xml:space=\"preserve\">{line}</text>", 28 + index * 19);
+        let _ =
+            writeln!(svg, "<text x=\"16\" y=\"{}\" xml:space=\"preserve\">{line}</text>", 28 + index * 19);
     }
     svg.push_str("</g>\n</svg>\n");
     svg

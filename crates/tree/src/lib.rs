@@ -4,26 +4,26 @@
 //! Reading order: [`path`] → [`entry`] → [`change`] → [`source`] → [`dir`] and [`union`] (the sources) →
 //! [`layer`] and [`links`] → [`compare`] and [`delta`] (sources to changes) → [`rename`] → [`walk`], [`copy`], [`remove`].
 
-pub mod path;
-pub mod entry;
 pub mod change;
-pub mod source;
+pub mod compare;
+pub mod copy;
+pub mod delta;
+mod descent;
 pub mod dir;
+pub mod entry;
 pub mod layer;
 pub mod links;
-pub mod union;
-pub mod compare;
-pub mod delta;
+pub mod path;
+pub mod remove;
 pub mod rename;
 mod rename_dirs;
+pub mod source;
+pub mod union;
 pub mod walk;
-pub mod copy;
-pub mod remove;
-mod descent;
 
 pub use change::{Change, ChangeKind, ChangeSet};
-pub use entry::{Entry, Kind, Time};
 pub use dir::DirTree;
+pub use entry::{Entry, Kind, Time};
 pub use links::LinkIndex;
 pub use path::TreePath;
 pub use source::Source;

@@ -53,7 +53,10 @@ impl Detach<'_> {
             let child = open::dir_beneath(fd, &item.name).doing("open", doing())?;
             let own = path.join(&item.name);
             if let Some(from) = lower.clone().filter(|_| marks.redirect.is_some())
-                && self.touched.iter().any(|at| at.starts_with(&from) || from.starts_with(at) || at.starts_with(&own))
+                && self
+                    .touched
+                    .iter()
+                    .any(|at| at.starts_with(&from) || from.starts_with(at) || at.starts_with(&own))
             {
                 if !self.may_write {
                     return Ok(false);

@@ -132,7 +132,8 @@ impl Workspace for OverlayWorkspace {
         let (origin, index) = (self.origin()?, self.index()?);
         let lane = self.union(index.clone())?;
         let layers = &self.layers;
-        let work = Detach { layers, origin: &origin, lane: &lane, index: index.as_deref(), touched, may_write };
+        let work =
+            Detach { layers, origin: &origin, lane: &lane, index: index.as_deref(), touched, may_write };
         work.run(self.upper()?.as_fd())
     }
 

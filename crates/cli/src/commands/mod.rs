@@ -121,9 +121,13 @@ pub(crate) fn split_lane(
     let Some(first) = operands.next() else { return Ok((None, Vec::new())) };
     let rest = operands.map(PathBuf::from);
     match first.to_str() {
-        Some(name) if engine::ops::list::exists(engine, dir, name)? => Ok((Some(name.to_owned()), rest.collect())),
+        Some(name) if engine::ops::list::exists(engine, dir, name)? => {
+            Ok((Some(name.to_owned()), rest.collect()))
+        }
         // With one lane, or none, everything is a path; with several the first must be a lane.
-        Some(name) if engine::ops::list::names(engine, dir)?.len() != 1 => Ok((Some(name.to_owned()), rest.collect())),
+        Some(name) if engine::ops::list::names(engine, dir)?.len() != 1 => {
+            Ok((Some(name.to_owned()), rest.collect()))
+        }
         _ => Ok((None, std::iter::once(PathBuf::from(first)).chain(rest).collect())),
     }
 }

@@ -67,7 +67,10 @@ pub(crate) fn lines(ui: &Ui, head: &[&str], rows: &[Vec<Cell>]) -> Vec<String> {
     let room = columns.saturating_sub(before + 1).max(16);
     let cut = |row: &Vec<Cell>| -> Vec<Cell> {
         let last = widths.len().saturating_sub(1);
-        row.iter().enumerate().map(|(at, cell)| if at == last { cell.cut(room) } else { cell.clone() }).collect()
+        row.iter()
+            .enumerate()
+            .map(|(at, cell)| if at == last { cell.cut(room) } else { cell.clone() })
+            .collect()
     };
     all().map(|row| line(ui, &cut(row), &widths)).collect()
 }

@@ -43,7 +43,13 @@ struct Ratio {
 }
 
 impl Bench {
-    pub(crate) fn new(suite: &'static str, machine: &str, filesystem: &str, holds: bool, rows: &[Found]) -> Bench {
+    pub(crate) fn new(
+        suite: &'static str,
+        machine: &str,
+        filesystem: &str,
+        holds: bool,
+        rows: &[Found],
+    ) -> Bench {
         Bench {
             suite,
             machine: machine.to_owned(),

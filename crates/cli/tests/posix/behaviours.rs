@@ -63,7 +63,11 @@ fn at_least_fifty_behaviours_are_tried_and_none_fails_in_a_plain_directory() {
 fn both(way: Way) -> (Results, Results) {
     let ground = Ground::new(way);
     let plain = results(&ground, &["run"]);
-    ground.env.host(&ground.project, PYTHON, &["-c", PROGRAM, "setup", &ground.project.display().to_string()]);
+    ground.env.host(
+        &ground.project,
+        PYTHON,
+        &["-c", PROGRAM, "setup", &ground.project.display().to_string()],
+    );
     ground.make_lane();
     let ran = ground.try_inside(PROGRAM, &["run", &ground.project.display().to_string()]).expect_code(0);
     (plain, serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {ran}")))

@@ -23,11 +23,14 @@ struct Act {
 const MOVE: Act = Act { name: "move", program: "renameat2('src', 'into/lib', 0)", errno: 0 };
 const REPLACE: Act = Act { name: "replace", program: "renameat2('src', 'empty', 0)", errno: 0 };
 const EXCHANGE: Act = Act { name: "exchange", program: "renameat2('src', 'into', 2)", errno: 0 };
-const EXCHANGE_FILE: Act = Act { name: "exchange with a file", program: "renameat2('src', 'file', 2)", errno: 0 };
-const FILE_EXCHANGE: Act = Act { name: "exchange of a file", program: "renameat2('file', 'src', 2)", errno: 0 };
+const EXCHANGE_FILE: Act =
+    Act { name: "exchange with a file", program: "renameat2('src', 'file', 2)", errno: 0 };
+const FILE_EXCHANGE: Act =
+    Act { name: "exchange of a file", program: "renameat2('file', 'src', 2)", errno: 0 };
 /// A file of a group that the lane cannot map stops the move half-way (EOVERFLOW).
 const REFUSED: Act = Act { name: "refused", program: "renameat2('stuck', 'lib', 0)", errno: 75 };
-const REFUSED_EXCHANGE: Act = Act { name: "refused exchange", program: "renameat2('stuck', 'src', 2)", errno: 75 };
+const REFUSED_EXCHANGE: Act =
+    Act { name: "refused exchange", program: "renameat2('stuck', 'src', 2)", errno: 75 };
 
 /// Directories `c0` and so on, one for each kill.
 const FIXTURE: &str = r#"
@@ -128,7 +131,12 @@ fn notifier_killed_everywhere(act: &Act) {
         let ran = ground.try_inside(&program(act, step), &[]).expect_code(0);
         assert_eq!(ran.out(), format!("{}\n", act.errno), "{} killed at step {step}: {ran}", act.name);
         let seen = listing(&ground, step);
-        assert!(seen == wanted.after, "{} killed at step {step}:\n{seen}\nwanted\n{}", act.name, wanted.after);
+        assert!(
+            seen == wanted.after,
+            "{} killed at step {step}:\n{seen}\nwanted\n{}",
+            act.name,
+            wanted.after
+        );
         no_trace(&ground);
         if missed(&ground) {
             break;
@@ -324,6 +332,8 @@ print("whole")
     no_trace(&ground);
     fs::remove_file(ground.project.join("enough")).unwrap();
     let wanted = ground.plain_tree();
-    let without_times = |text: &str| text.lines().map(|line| line.split(" 0o").next().unwrap().to_owned()).collect::<Vec<_>>();
+    let without_times = |text: &str| {
+        text.lines().map(|line| line.split(" 0o").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
     assert_eq!(without_times(&ground.tree()), without_times(&wanted));
 }

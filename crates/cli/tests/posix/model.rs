@@ -78,7 +78,8 @@ fn below(path: &[u8], top: &[u8]) -> bool {
 /// A path field, by its bytes where its text is not they.
 pub(crate) fn bytes(file: &Value, field: &str) -> Option<Vec<u8>> {
     if let Some(hex) = file[format!("{field}_bytes")].as_str() {
-        let digit = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("digits"), 16).expect("digits");
+        let digit =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).expect("digits"), 16).expect("digits");
         return Some(hex.as_bytes().chunks(2).map(digit).collect());
     }
     file[field].as_str().map(|text| text.as_bytes().to_vec())

@@ -52,9 +52,18 @@ fn one(way: Way, seed: &str) {
         let mut command = ground.env.command(PYTHON);
         command.args(["-c", PROGRAM]).args(args).current_dir(&ground.plain);
         let plain = Running::start(command).wait(PATIENCE).expect_code(0);
-        let differs = inside.out().lines().zip(plain.out().lines()).find(|(a, b)| a != b).map(|(a, b)| format!("{a} / {b}"));
+        let differs = inside
+            .out()
+            .lines()
+            .zip(plain.out().lines())
+            .find(|(a, b)| a != b)
+            .map(|(a, b)| format!("{a} / {b}"));
         assert!(differs.is_none() && inside.out() == plain.out(), "{way} {seed}: phase {phase}: {differs:?}");
-        same_text(&no_dir_times(&ground.tree()), &no_dir_times(&ground.plain_tree()), &format!("{way} {seed}: trees after phase {phase}"));
+        same_text(
+            &no_dir_times(&ground.tree()),
+            &no_dir_times(&ground.plain_tree()),
+            &format!("{way} {seed}: trees after phase {phase}"),
+        );
     }
     before.assert_same(&Plain::of(&ground.project));
     let wanted = Plain::of(&ground.plain);
@@ -93,7 +102,13 @@ fn same_text(one: &str, two: &str, what: &str) {
         .take(3)
         .map(|(a, b)| format!("lane  {a}\nplain {b}"))
         .collect();
-    assert!(one == two, "{what}: {} and {} lines\n{}", one.lines().count(), two.lines().count(), differs.join("\n"));
+    assert!(
+        one == two,
+        "{what}: {} and {} lines\n{}",
+        one.lines().count(),
+        two.lines().count(),
+        differs.join("\n")
+    );
 }
 
 /// Modification times of the regular files.

@@ -25,7 +25,8 @@ fn git_moves_a_directory_and_sees_renames() {
         ground.make_lane();
         let script = "git mv src lib && git status --porcelain && test ! -e src && cat lib/deep/er/lib.rs";
         let ran = ground.env.ok(&ground.project, &["run", "-n", "l", "-q", "--", "sh", "-c", script]);
-        let expected = "R  src/deep/er/lib.rs -> lib/deep/er/lib.rs\nR  src/main.rs -> lib/main.rs\nsrc/deep/er/lib.rs";
+        let expected =
+            "R  src/deep/er/lib.rs -> lib/deep/er/lib.rs\nR  src/main.rs -> lib/main.rs\nsrc/deep/er/lib.rs";
         assert_eq!(ran.out(), expected, "{way}");
         // The diff calls it what it is: one directory, moved.
         let diff = ground.env.ok(&ground.project, &["diff", "l", "--name-only"]).out();
@@ -40,8 +41,12 @@ fn node_and_perl_rename_a_directory() {
         let ground = Ground::with(user_overlay(), FIXTURE);
         let found = found.display().to_string();
         let script = match program {
-            "node" => "const fs=require('fs'); fs.renameSync('src','lib'); console.log(fs.readdirSync('lib').join())",
-            _ => "rename('src','lib') or die $!; opendir(D,'lib'); print join(',', sort grep {!/^\\./} readdir D), \"\\n\"",
+            "node" => {
+                "const fs=require('fs'); fs.renameSync('src','lib'); console.log(fs.readdirSync('lib').join())"
+            }
+            _ => {
+                "rename('src','lib') or die $!; opendir(D,'lib'); print join(',', sort grep {!/^\\./} readdir D), \"\\n\""
+            }
         };
         let ran = ground.env.ok(&ground.project, &["run", "-n", "l", "-q", "--", &found, "-e", script]);
         assert_eq!(ran.out(), "deep,main.rs\n");
@@ -52,8 +57,11 @@ fn node_and_perl_rename_a_directory() {
 fn a_rename_works_in_a_command_that_joined_a_live_lane() {
     let ground = Ground::with(user_overlay(), FIXTURE);
     ground.env.ok(&ground.project, &["run", "-d", "-n", "l", "--", "sleep", "600"]);
-    let script = |from: &str, to: &str| format!("import os; os.rename({from:?}, {to:?}); print(sorted(os.listdir({to:?})))");
-    let exec = |program: &str| ground.env.ok(&ground.project, &["exec", "l", "--", PYTHON, "-c", program]).out();
+    let script = |from: &str, to: &str| {
+        format!("import os; os.rename({from:?}, {to:?}); print(sorted(os.listdir({to:?})))")
+    };
+    let exec =
+        |program: &str| ground.env.ok(&ground.project, &["exec", "l", "--", PYTHON, "-c", program]).out();
     assert_eq!(exec(&script("src", "lib")), "['deep', 'main.rs']\n");
     assert_eq!(exec(&script("lib/deep", "deep")), "['er']\n");
     // Two at a time, each with a listener of its own.
@@ -299,7 +307,9 @@ os.unlink("out/lib/gone"); open("out/lib/b", "a").write("+"); open("out/new", "w
 
 #[test]
 fn a_keep_that_would_move_what_a_live_lane_of_root_rests_on_waits_for_its_stop() {
-    let Some(way) = ways().into_iter().find(|way| way.who == Who::Root && way.strategy == "overlay") else { return };
+    let Some(way) = ways().into_iter().find(|way| way.who == Who::Root && way.strategy == "overlay") else {
+        return;
+    };
     let ground = Ground::with(way, FIXTURE);
     ground.env.ok(&ground.project, &["run", "-d", "-n", "l", "--", "sleep", "600"]);
     ground.env.ok(&ground.project, &["exec", "l", "--", "mv", "src", "lib"]);

@@ -60,7 +60,7 @@ fn a_first_prompt_fails_only_for_want_of_a_login_or_of_a_network() {
         assert!(end.is_some_and(|code| code != 0 && code != 125), "{agent}: {end:?} {said}");
         walls_are_not_named(agent, &said, "");
         home.assert_same(&Listing::of(&ground.env.home()));
-        // What they wrote down about the session is in the lane, for the next run in it.
+        // What they wrote down about the run is in the lane, for the next run in it.
         assert_eq!(ground.changed(agent), "");
     });
 }
@@ -78,7 +78,9 @@ fn what_an_agent_notes_in_its_home_is_there_for_its_next_run_in_the_lane() {
 
 /// The programs' own words for a wall that they ran into.
 fn walls_are_not_named(agent: &str, out: &str, err: &str) {
-    for word in ["EPERM", "EACCES", "ENOSYS", "EROFS", "Operation not permitted", "not implemented", "Read-only"] {
+    for word in
+        ["EPERM", "EACCES", "ENOSYS", "EROFS", "Operation not permitted", "not implemented", "Read-only"]
+    {
         assert!(!out.contains(word) && !err.contains(word), "{agent} met a wall ({word}): {out}\n{err}");
     }
 }

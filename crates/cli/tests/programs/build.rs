@@ -66,7 +66,10 @@ fn make_builds_in_a_lane_what_is_newer_and_nothing_else() {
             "Makefile",
             "all: hello\nhello: hello.o other.o\n\tcc -o $@ $^\n%.o: %.c\n\tcc -c -o $@ $<\n",
         );
-        ground.write("hello.c", "#include <stdio.h>\nint n(void);\nint main(void) { printf(\"%d\\n\", n()); }\n");
+        ground.write(
+            "hello.c",
+            "#include <stdio.h>\nint n(void);\nint main(void) { printf(\"%d\\n\", n()); }\n",
+        );
         ground.write("other.c", "int n(void) { return 42; }\n");
         ground.env.host(&ground.project, "make", &["-s"]);
         let before = Listing::of(&ground.project);

@@ -1,4 +1,4 @@
-//! Full-screen programs, directly and in a tmux session: drawn, resized, left; the terminal is as before.
+//! Full-screen programs, directly and in tmux: drawn, resized, left; the terminal is as before.
 
 use std::process::Command;
 
@@ -87,7 +87,7 @@ impl Drop for Tmux<'_> {
 }
 
 #[test]
-fn a_tmux_session_resizes_interrupts_stops_and_continues_a_run_and_shows_a_full_screen_program() {
+fn tmux_resizes_interrupts_stops_and_continues_a_run_and_shows_a_full_screen_program() {
     testkit::require::program("less");
     each(|ground| {
         let tmux = Tmux { ground, socket: ground.env.root().join("t/x").display().to_string() };

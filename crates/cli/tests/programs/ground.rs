@@ -39,11 +39,7 @@ pub(crate) fn each_over(name: &str, test: impl Fn(&Ground)) {
 
 /// A world in a place that a lane shows: the usual temporary directory is a lane's own inside.
 pub(crate) fn in_the_open(who: Who) -> TestEnv {
-    let place = if testkit::who::is_root() {
-        PathBuf::from("/srv")
-    } else {
-        std::env::home_dir().unwrap()
-    };
+    let place = if testkit::who::is_root() { PathBuf::from("/srv") } else { std::env::home_dir().unwrap() };
     TestEnv::inside(&place, env!("CARGO_BIN_EXE_lane"), who)
 }
 

@@ -53,10 +53,15 @@ fn npm_test_and_npm_ci_work_in_a_lane_and_node_modules_outside_stay_as_they_are(
 fn npm_adds_and_removes_a_package_in_a_lane_and_keep_brings_it_out() {
     each(|ground| {
         install(ground);
-        ground.sh("n", "npm uninstall -s --no-audit --no-fund is-odd; npm install -s --no-audit --no-fund is-even@1.0.0");
+        ground.sh(
+            "n",
+            "npm uninstall -s --no-audit --no-fund is-odd; npm install -s --no-audit --no-fund is-even@1.0.0",
+        );
         let changed = ground.changed("n");
         assert!(changed.contains("package.json\n") && changed.contains("package-lock.json\n"), "{changed}");
-        ground.run(&["keep", "n", "package.json", "package-lock.json", "node_modules", "--yes"]).expect_code(0);
+        ground
+            .run(&["keep", "n", "package.json", "package-lock.json", "node_modules", "--yes"])
+            .expect_code(0);
         let out = ground.env.host(&ground.project, "npm", &["ls", "--parseable"]).out();
         assert!(out.contains("/is-even") && !out.contains("/is-odd\n") && out.contains("/semver"), "{out}");
     });

@@ -48,7 +48,8 @@ fn a_login_is_shown_to_its_own_agent_alone_is_announced_and_its_writes_stay_in_t
             // The next run of the agent in the lane goes on with what it wrote.
             assert_eq!(ground.inside(&lane, &[&program, &file]).out(), "refreshed\nrefreshed\n");
             // Another program in that very lane does not see it, nor what the agent wrote into it.
-            let ran = ground.sh(&lane, &format!("test ! -e {file}; ls -A ~/.claude ~/.codex 2>/dev/null || true"));
+            let ran =
+                ground.sh(&lane, &format!("test ! -e {file}; ls -A ~/.claude ~/.codex 2>/dev/null || true"));
             assert!(!ran.out().contains("credentials") && !ran.out().contains("auth"), "{ran}");
             assert!(!ran.err().contains(top), "{ran}");
             home.assert_same(&Listing::of(&ground.env.home()));
@@ -62,7 +63,8 @@ fn an_agent_does_not_see_another_agent_s_login_nor_anybody_else_s_credentials() 
     each(|ground| {
         logged_in(&ground.env);
         ground.env.write(&ground.env.home().join(".ssh/id_ed25519"), b"key\n");
-        ground.write("bin/claude", "#!/bin/sh\nfor path; do test -e \"$path\" && echo \"$path\"; done; true\n");
+        ground
+            .write("bin/claude", "#!/bin/sh\nfor path; do test -e \"$path\" && echo \"$path\"; done; true\n");
         ground.env.chmod(&ground.project.join("bin/claude"), 0o755);
         let home = ground.env.home();
         let paths: Vec<String> = SHOWN

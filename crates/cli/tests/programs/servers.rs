@@ -62,7 +62,8 @@ fn a_dev_server_in_a_live_lane_is_reached_from_the_lane_and_sees_what_the_lane_c
 fn what_a_server_prints_in_a_live_lane_is_in_its_log() {
     each(|ground| {
         let port = serve(ground, "none", &["python3", "-u", "-c", PYTHON]);
-        exec(ground, &format!("curl -sS --noproxy '*' -o /dev/null http://127.0.0.1:{port}/run.sh")).expect_code(0);
+        exec(ground, &format!("curl -sS --noproxy '*' -o /dev/null http://127.0.0.1:{port}/run.sh"))
+            .expect_code(0);
         until("the request in the log", SOON, || {
             // The first run is the server's, the others are what joined it.
             let shown = ground.run(&["log", "dev", "--transcript=1"]);

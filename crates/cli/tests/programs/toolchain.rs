@@ -37,7 +37,9 @@ impl Home {
             fs::write(made.at(login), "secret\n").unwrap();
         }
         // The toolchain itself is root's, as its links are; the rest is this person's.
-        for own in ["", ".cargo", ".cargo/bin", ".cargo/credentials.toml", ".ssh", ".ssh/id_ed25519", ".netrc"] {
+        for own in
+            ["", ".cargo", ".cargo/bin", ".cargo/credentials.toml", ".ssh", ".ssh/id_ed25519", ".netrc"]
+        {
             who.own(&made.at(own));
         }
         who.own(&made.at(".rustup"));
@@ -70,16 +72,18 @@ fn cargo_builds_with_a_toolchain_in_another_home_whose_credentials_stay_absent()
     for who in Who::all() {
         let home = Home::with_toolchain(who);
         let ground = ground(who, &home);
-        let before = (Listing::of(home.0.path()), Listing::of(&ground.project), Listing::of(&ground.env.home()));
-        let ran = ground.sh("t", "cargo build -q --offline; target/debug/small; echo $CARGO_HOME; echo $HOME");
-        let expected =
-            format!("built\n{}\n{}\n", home.at(".cargo").display(), ground.env.home().display());
+        let before =
+            (Listing::of(home.0.path()), Listing::of(&ground.project), Listing::of(&ground.env.home()));
+        let ran =
+            ground.sh("t", "cargo build -q --offline; target/debug/small; echo $CARGO_HOME; echo $HOME");
+        let expected = format!("built\n{}\n{}\n", home.at(".cargo").display(), ground.env.home().display());
         assert_eq!(ran.out(), expected, "{ran}");
         absent(&ground, &home);
         // What cargo writes into its home stays in the lane, from run to run.
         ground.sh("t", "echo x > $CARGO_HOME/note; rm -f $CARGO_HOME/bin/rustc; ls $CARGO_HOME >/dev/null");
         assert_eq!(ground.sh("t", "cat $CARGO_HOME/note; test ! -e $CARGO_HOME/bin/rustc").out(), "x\n");
-        let after = (Listing::of(home.0.path()), Listing::of(&ground.project), Listing::of(&ground.env.home()));
+        let after =
+            (Listing::of(home.0.path()), Listing::of(&ground.project), Listing::of(&ground.env.home()));
         before.0.assert_same(&after.0);
         before.1.assert_same(&after.1);
         before.2.assert_same(&after.2);

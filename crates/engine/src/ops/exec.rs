@@ -29,7 +29,8 @@ pub fn exec(engine: &Engine, request: &ExecRequest, monitor: &mut dyn Monitor) -
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     // The lane's own project is where its command starts, wherever the caller stands.
     let origin = describe::path(&row.origin);
-    let dir = std::fs::canonicalize(&request.dir).ok().filter(|dir| dir.starts_with(&origin)).unwrap_or(origin);
+    let dir =
+        std::fs::canonicalize(&request.dir).ok().filter(|dir| dir.starts_with(&origin)).unwrap_or(origin);
     let run = RunRequest {
         dir,
         name: Some(row.name.clone()),

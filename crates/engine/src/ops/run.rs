@@ -96,7 +96,12 @@ pub fn run(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor) -> 
             None => {
                 // A lane that stays live is recorded before its supervisor is forked.
                 let with_run = request.name.is_none() && !request.detach && late > 0;
-                in_new_lane(engine, request, if with_run { Recorded::WithItsRun } else { Recorded::Now }, monitor)
+                in_new_lane(
+                    engine,
+                    request,
+                    if with_run { Recorded::WithItsRun } else { Recorded::Now },
+                    monitor,
+                )
             }
         };
         match (tried, &request.name) {

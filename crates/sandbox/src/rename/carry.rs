@@ -59,7 +59,13 @@ pub(super) fn fill(work: &mut Work<'_, '_>, source: &OwnedFd, target: &OwnedFd, 
 }
 
 /// Moves one entry; false where a directory could not be emptied for good.
-fn carry(work: &mut Work<'_, '_>, source: &OwnedFd, target: &OwnedFd, name: &[u8], below: &[u8]) -> Result<bool> {
+fn carry(
+    work: &mut Work<'_, '_>,
+    source: &OwnedFd,
+    target: &OwnedFd,
+    name: &[u8],
+    below: &[u8],
+) -> Result<bool> {
     match rustix::fs::renameat_with(source, name, target, name, RenameFlags::NOREPLACE) {
         Ok(()) | Err(Errno::NOENT) => return Ok(true),
         // Made anew after the first of that name was moved.
@@ -72,7 +78,8 @@ fn carry(work: &mut Work<'_, '_>, source: &OwnedFd, target: &OwnedFd, name: &[u8
         Err(error) if error.is_not_found() => return Ok(true),
         Err(error) => return Err(error),
     };
-    rustix::fs::mkdirat(target, name, Mode::from_raw_mode(0o700)).map_err(|errno| asked("mkdirat", name, errno))?;
+    rustix::fs::mkdirat(target, name, Mode::from_raw_mode(0o700))
+        .map_err(|errno| asked("mkdirat", name, errno))?;
     work.open.step();
     let inner_target = open_dir(target, name)?;
     let inner: Vec<u8> = if below.is_empty() { name.to_vec() } else { [below, b"/", name].concat() };
@@ -127,7 +134,8 @@ pub(super) fn join(from: &OwnedFd, name: &[u8], to: &OwnedFd, to_name: &[u8], ne
         (None, _) => Ok(()),
         (Some(true), Some(true)) => both_dirs(from, name, to, to_name, newer),
         (Some(true), None) => {
-            rustix::fs::mkdirat(to, to_name, Mode::from_raw_mode(0o700)).map_err(|e| asked("mkdirat", to_name, e))?;
+            rustix::fs::mkdirat(to, to_name, Mode::from_raw_mode(0o700))
+                .map_err(|e| asked("mkdirat", to_name, e))?;
             let source = open_dir(from, name)?;
             let before = attributes(&source, b"")?;
             both_dirs(from, name, to, to_name, newer)?;
@@ -199,7 +207,9 @@ pub(super) fn take_attributes(source: &OwnedFd, target: &OwnedFd, noted: Option<
         if let Some(value) = kernel::xattr::get(source, name)? {
             match kernel::xattr::set(target, name, &value) {
                 // A label that the system gives by itself is not ours to give.
-                Err(error) if !name.starts_with(b"user.") && matches!(error.errno, Errno::PERM | Errno::OPNOTSUPP) => {}
+                Err(error)
+                    if !name.starts_with(b"user.")
+                        && matches!(error.errno, Errno::PERM | Errno::OPNOTSUPP) => {}
                 other => other?,
             }
         }
@@ -224,7 +234,8 @@ pub(super) fn set_attributes(dir: &OwnedFd, mode: u32, times: [i64; 4]) -> Resul
 /// Sets access and modification time.
 pub(super) fn set_times(dir: &OwnedFd, times: [i64; 4]) -> Result<()> {
     let at = |sec, nsec| Timespec { tv_sec: sec, tv_nsec: nsec };
-    let stamps = Timestamps { last_access: at(times[0], times[1]), last_modification: at(times[2], times[3]) };
+    let stamps =
+        Timestamps { last_access: at(times[0], times[1]), last_modification: at(times[2], times[3]) };
     rustix::fs::futimens(dir, &stamps).map_err(|errno| asked("futimens", b"", errno))
 }
 

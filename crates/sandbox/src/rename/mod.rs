@@ -84,7 +84,9 @@ fn try_answer(
     slot: &Slot<'_>,
     journal: &Journal,
 ) -> kernel::Result<(Reply, Option<Carried>)> {
-    let Some((call, from, to)) = resolve(notification, journal.proc())? else { return Ok((Reply::Continue, None)) };
+    let Some((call, from, to)) = resolve(notification, journal.proc())? else {
+        return Ok((Reply::Continue, None));
+    };
     // Only now is what was read of the caller known to be the caller's.
     if !seccomp::still_waits(listener, notification.id) {
         return Ok((Reply::Continue, None));
@@ -160,7 +162,13 @@ fn decode(notification: &Notification) -> kernel::Result<Option<Call>> {
     let read = |address| seccomp::read_path(notification.tid, address);
     let base = |arg: u64| if arg as i32 == AT_FDCWD { Base::Cwd } else { Base::Fd(arg as i32) };
     let call = match notification.call {
-        RENAME => Call { from: read(args[0])?, from_base: Base::Cwd, to: read(args[1])?, to_base: Base::Cwd, flags: 0 },
+        RENAME => Call {
+            from: read(args[0])?,
+            from_base: Base::Cwd,
+            to: read(args[1])?,
+            to_base: Base::Cwd,
+            flags: 0,
+        },
         RENAMEAT | RENAMEAT2 => Call {
             from: read(args[1])?,
             from_base: base(args[0]),

@@ -17,7 +17,13 @@ use super::place::{Place, asked, open_dir, same, stat};
 type Outcome = Result<u64>;
 
 /// Moves the directory `from` to `to`. `keep`: an existing target is EEXIST.
-pub(super) fn move_dir(journal: &Journal, call: (u64, u32), from: &Place, to: &Place, keep: bool) -> Result<u64> {
+pub(super) fn move_dir(
+    journal: &Journal,
+    call: (u64, u32),
+    from: &Place,
+    to: &Place,
+    keep: bool,
+) -> Result<u64> {
     // EXDEV came before the kernel looked at the target: answer for it as it would have.
     match stat(&to.parent, &to.name) {
         Err(error) if error.errno == Errno::NOENT => {}

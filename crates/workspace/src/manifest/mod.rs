@@ -171,10 +171,16 @@ impl Manifest {
         }
         let was_dir = |path: &TreePath| self.get(path).is_some_and(|was| was.entry.is_dir());
         let is_dir = |now: &Option<(Entry, bool)>| now.as_ref().is_some_and(|(entry, _)| entry.is_dir());
-        let gone: Vec<TreePath> =
-            touched.iter().filter(|(path, now)| was_dir(path) && !is_dir(now)).map(|(path, _)| path.clone()).collect();
-        let came: Vec<TreePath> =
-            touched.iter().filter(|(path, now)| !was_dir(path) && is_dir(now)).map(|(path, _)| path.clone()).collect();
+        let gone: Vec<TreePath> = touched
+            .iter()
+            .filter(|(path, now)| was_dir(path) && !is_dir(now))
+            .map(|(path, _)| path.clone())
+            .collect();
+        let came: Vec<TreePath> = touched
+            .iter()
+            .filter(|(path, now)| !was_dir(path) && is_dir(now))
+            .map(|(path, _)| path.clone())
+            .collect();
         for dir in came {
             add_below(origin, &dir, &mut touched)?;
         }

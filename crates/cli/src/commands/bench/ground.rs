@@ -37,7 +37,8 @@ impl Ground {
     /// Makes a scratch directory in `above`.
     pub(crate) fn new(corpora: &Path, above: &Path) -> Outcome<Ground> {
         let lane = std::env::current_exe()?;
-        let above = fs::canonicalize(above).map_err(|error| Trouble::Failed(format!("{}: {error}", above.display())))?;
+        let above = fs::canonicalize(above)
+            .map_err(|error| Trouble::Failed(format!("{}: {error}", above.display())))?;
         let scratch = above.join(format!("lane-bench-{}", std::process::id()));
         fs::DirBuilder::new()
             .mode(0o755)
@@ -90,7 +91,8 @@ impl Ground {
     /// Makes a lane that stays live.
     pub(crate) fn live(&self, project: &Path, name: &str) -> Outcome<Live<'_>> {
         self.lane(project, ["run", "-d", "-n", name, "--", "sleep", "infinity"]).run()?;
-        let mut live = Live { ground: self, project: project.to_path_buf(), name: name.to_owned(), supervisor: 0 };
+        let mut live =
+            Live { ground: self, project: project.to_path_buf(), name: name.to_owned(), supervisor: 0 };
         let said = self.lane(project, ["show", name, "--json"]).run()?.out;
         let shown: serde_json::Value =
             serde_json::from_str(&said).map_err(|error| Trouble::Failed(format!("show --json: {error}")))?;
@@ -167,7 +169,8 @@ pub(crate) fn on_disk(top: &Path, leave_out: Option<&str>) -> u64 {
 
 /// Where `scripts/corpora` puts things.
 pub(crate) fn default_corpora() -> PathBuf {
-    let set = |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
+    let set =
+        |name: &str| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
     match set("LANE_CORPORA") {
         Some(given) => given,
         None if rustix::process::geteuid().is_root() => PathBuf::from("/var/cache/lane-corpora"),

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use self::ground::Ground;
 use self::process::{Job, Outcome, Trouble};
-pub(crate) use self::row::{Figure, Row, Unit, Verdict};
 use self::row::Promise;
+pub(crate) use self::row::{Figure, Row, Unit, Verdict};
 use self::stats::Ratio;
 use super::Context;
 use crate::error::{CliError, Result};
@@ -116,11 +116,16 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         return Ok(code);
     }
     ui.line(&format!("{machine}, {filesystem}, load at the end {}", load()))?;
-    for line in table::lines(ui, &["ROW", "OURS", "AGAINST", "", "RATIO", "SPREAD", "TARGET", "ROUNDS", ""], &cells(&rows)) {
+    for line in table::lines(
+        ui,
+        &["ROW", "OURS", "AGAINST", "", "RATIO", "SPREAD", "TARGET", "ROUNDS", ""],
+        &cells(&rows),
+    ) {
         ui.line(&line)?;
     }
     for row in &rows {
-        let floor = row.floor.as_ref().map(|floor| format!("floor: {} {}", floor.name, shown(floor.value, row.unit)));
+        let floor =
+            row.floor.as_ref().map(|floor| format!("floor: {} {}", floor.name, shown(floor.value, row.unit)));
         let said: Vec<String> = std::iter::once(row.what.to_owned())
             .chain(floor)
             .chain((!row.note.is_empty()).then(|| crate::escape::name(row.note.as_bytes())))
@@ -140,7 +145,9 @@ struct Measure<'m> {
 impl Measure<'_> {
     fn start(mut self, ground: &Ground) {
         for (id, what, target, measure) in start::ROWS {
-            self.one(&Promise { id: id.to_owned(), what, target }, |promise, rounds| measure(ground, promise, rounds));
+            self.one(&Promise { id: id.to_owned(), what, target }, |promise, rounds| {
+                measure(ground, promise, rounds)
+            });
         }
     }
 
@@ -205,7 +212,9 @@ impl<'g> Image<'g> {
     fn mount(outer: &'g Ground) -> Outcome<Image<'g>> {
         let mkfs = process::program("mkfs.btrfs")?;
         if std::env::var_os(PRIVATE).is_none() {
-            return Err(process::program("unshare").err().unwrap_or(Trouble::Failed("no mount namespace".to_owned())));
+            return Err(process::program("unshare")
+                .err()
+                .unwrap_or(Trouble::Failed("no mount namespace".to_owned())));
         }
         let script = format!(
             "truncate -s 8G clones.img && '{}' -q clones.img && mkdir clones && mount -o loop clones.img clones",
@@ -261,7 +270,9 @@ fn load() -> String {
 }
 
 fn cells(rows: &[Row]) -> Vec<Vec<Cell>> {
-    let figure = |value: Option<f64>, unit| Cell::new(value.map_or_else(|| "–".to_owned(), |value| shown(value, unit))).right();
+    let figure = |value: Option<f64>, unit| {
+        Cell::new(value.map_or_else(|| "–".to_owned(), |value| shown(value, unit))).right()
+    };
     rows.iter()
         .map(|row| {
             let role = match row.verdict {
@@ -269,10 +280,17 @@ fn cells(rows: &[Row]) -> Vec<Vec<Cell>> {
                 Verdict::Misses | Verdict::Failed => Role::Bad,
                 Verdict::Missing => Role::Warn,
             };
-            let target = if row.ratio.is_some() || row.ours.is_none() { times(row.target) } else { shown(row.target, row.unit) };
-            let spread = row.ratio.filter(|_| row.rounds > 1).map_or_else(String::new, |Ratio { low, high, .. }| {
-                format!("{}–{}", digits(low), digits(high))
-            });
+            let target = if row.ratio.is_some() || row.ours.is_none() {
+                times(row.target)
+            } else {
+                shown(row.target, row.unit)
+            };
+            let spread = row
+                .ratio
+                .filter(|_| row.rounds > 1)
+                .map_or_else(String::new, |Ratio { low, high, .. }| {
+                    format!("{}–{}", digits(low), digits(high))
+                });
             vec![
                 Cell::new(&row.id),
                 figure(row.ours, row.unit),

@@ -90,7 +90,11 @@ impl Job {
         let began = Instant::now();
         let status = command.status().map_err(|error| self.failed(&error.to_string()))?;
         let spent = millis(began.elapsed());
-        if status.code() == Some(self.code) { Ok(spent) } else { Err(self.failed(&self.why(&status.to_string()))) }
+        if status.code() == Some(self.code) {
+            Ok(spent)
+        } else {
+            Err(self.failed(&self.why(&status.to_string())))
+        }
     }
 
     /// Milliseconds from the line `word` on its stdout to its end: what it takes to leave.
@@ -127,7 +131,8 @@ impl Job {
         }
         // What a command inside a lane said, not what the lane said about it.
         let is_talk = |line: &&str| line.is_empty() || line.starts_with("lane ") || line.starts_with("next:");
-        let last = said.err.lines().map(str::trim).rev().find(|line| !is_talk(line)).unwrap_or_default().to_owned();
+        let last =
+            said.err.lines().map(str::trim).rev().find(|line| !is_talk(line)).unwrap_or_default().to_owned();
         Err(self.failed(&format!("{}: {last}", output.status)))
     }
 
@@ -150,7 +155,11 @@ impl Job {
             // The mark only rises while the process lives; of one that has ended nothing is left to read.
             peak = peak.max(high_water(id).unwrap_or(0));
             if let Some(status) = child.try_wait()? {
-                return if status.code() == Some(self.code) { Ok(peak) } else { Err(self.failed(&status.to_string())) };
+                return if status.code() == Some(self.code) {
+                    Ok(peak)
+                } else {
+                    Err(self.failed(&status.to_string()))
+                };
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -186,7 +195,8 @@ pub(crate) fn high_water(pid: i32) -> Option<u64> {
 pub(crate) fn descendant(pid: i32, name: &str) -> Option<i32> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     children.split_whitespace().filter_map(|child| child.parse().ok()).find_map(|child: i32| {
-        let is_it = std::fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim_end() == name);
+        let is_it =
+            std::fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim_end() == name);
         if is_it { Some(child) } else { descendant(child, name) }
     })
 }
@@ -195,10 +205,13 @@ pub(crate) fn descendant(pid: i32, name: &str) -> Option<i32> {
 pub(crate) fn program(name: &str) -> Outcome<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
-    let found = dirs.map(|dir| dir.join(name)).find(|at| {
-        rustix::fs::access(at, rustix::fs::Access::EXEC_OK).is_ok() && at.is_file()
-    });
-    found.ok_or_else(|| Trouble::Missing { what: format!("the program {name}"), get: install(name).to_owned() })
+    let found = dirs
+        .map(|dir| dir.join(name))
+        .find(|at| rustix::fs::access(at, rustix::fs::Access::EXEC_OK).is_ok() && at.is_file());
+    found.ok_or_else(|| Trouble::Missing {
+        what: format!("the program {name}"),
+        get: install(name).to_owned(),
+    })
 }
 
 fn install(program: &str) -> &'static str {

@@ -124,7 +124,8 @@ impl Row {
     pub(crate) fn compared(promise: &Promise, rounds: &Rounds, peer: &str, floor: Option<&str>) -> Row {
         let legs = &rounds.0;
         let ratio = stats::ratio(&legs[0], &legs[1]);
-        let figure = |name: &str, at: usize| Figure { name: name.to_owned(), value: stats::median(&legs[at]) };
+        let figure =
+            |name: &str, at: usize| Figure { name: name.to_owned(), value: stats::median(&legs[at]) };
         Row {
             ours: Some(stats::median(&legs[0])),
             peer: Some(figure(peer, 1)),
@@ -224,7 +225,10 @@ mod tests {
     fn what_is_missing_or_no_number_never_holds() {
         let missing = Trouble::Missing { what: "bwrap".into(), get: "apt-get install bubblewrap".into() };
         let row = Row::without(&promise(1.0), missing);
-        assert_eq!((row.verdict, row.note.as_str()), (Verdict::Missing, "bwrap is not here: apt-get install bubblewrap"));
+        assert_eq!(
+            (row.verdict, row.note.as_str()),
+            (Verdict::Missing, "bwrap is not here: apt-get install bubblewrap")
+        );
         assert_eq!(Row::within(&promise(1.0), Unit::Count, f64::NAN, 1).verdict, Verdict::Misses);
     }
 }

@@ -39,7 +39,8 @@ fn walls(ground: &Ground, promise: &Promise, _: Option<usize>) -> Outcome<Row> {
     let links = format!("for n in {}; do readlink /proc/self/ns/$n; done", names.join(" "));
     let outside = ground.shell(&project, &links).run()?.out;
     let script = format!("{links}; grep -E '^(NoNewPrivs|Seccomp|CapEff):' /proc/self/status");
-    let inside = ground.lane(&project, ["run", "--rm", "--net", "none", "--", "sh", "-c", &script]).run()?.out;
+    let inside =
+        ground.lane(&project, ["run", "--rm", "--net", "none", "--", "sh", "-c", &script]).run()?.out;
     // Root has no user namespace: there the bounding set and the locked securebits stand in its place.
     let is_root = rustix::process::geteuid().is_root();
     let mut down: Vec<&str> = Vec::new();
@@ -52,14 +53,19 @@ fn walls(ground: &Ground, promise: &Promise, _: Option<usize>) -> Outcome<Row> {
     }
     for (name, want) in [("NoNewPrivs", "1"), ("Seccomp", "2"), ("CapEff", "0000000000000000")] {
         let is_up = inside.lines().any(|line| {
-            line.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).is_some_and(|value| value.trim() == want)
+            line.strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix(':'))
+                .is_some_and(|value| value.trim() == want)
         });
         if !is_up {
             down.push(name);
         }
     }
     let note = match down.is_empty() {
-        true if is_root => "NoNewPrivs 1, Seccomp 2, CapEff 0, every namespace but user (root has none) is another".to_owned(),
+        true if is_root => {
+            "NoNewPrivs 1, Seccomp 2, CapEff 0, every namespace but user (root has none) is another"
+                .to_owned()
+        }
         true => "NoNewPrivs 1, Seccomp 2, CapEff 0, every namespace is another".to_owned(),
         false => format!("not up: {}", down.join(", ")),
     };
@@ -69,8 +75,17 @@ fn walls(ground: &Ground, promise: &Promise, _: Option<usize>) -> Outcome<Row> {
 fn start(ground: &Ground, promise: &Promise, wanted: Option<usize>) -> Outcome<Row> {
     let project = ground.corpus("s1k")?;
     let ours = ground.lane(&project, TRUE);
-    let peer = Job::new(process::program("bwrap")?, &project)
-        .args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "true"]);
+    let peer = Job::new(process::program("bwrap")?, &project).args([
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--unshare-all",
+        "true",
+    ]);
     let floor = Job::new(process::program("true")?, &project);
     let rounds = paired(
         pace(wanted, 101, 60),
@@ -190,7 +205,8 @@ fn leave(ground: &Ground, promise: &Promise, wanted: Option<usize>) -> Outcome<R
         Ok(spent)
     };
     let rounds = paired(pace(wanted, 15, 90), &mut [&mut |_| after(true), &mut |_| after(false)])?;
-    Ok(Row::compared(promise, &rounds, "clean", None).note("from the command's last word to the end of `lane run`"))
+    Ok(Row::compared(promise, &rounds, "clean", None)
+        .note("from the command's last word to the end of `lane run`"))
 }
 
 fn discard(ground: &Ground, promise: &Promise, wanted: Option<usize>) -> Outcome<Row> {

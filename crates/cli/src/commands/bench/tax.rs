@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::ground::Ground;
 use super::process::{self, Job, Outcome, Trouble};
-use super::row::{Pace, Promise, Row, Rounds, Unit, paired};
+use super::row::{Pace, Promise, Rounds, Row, Unit, paired};
 
 /// The ground with the projects that rows share, made when the first row asks.
 #[derive(Debug)]
@@ -52,12 +52,16 @@ impl<'g> Tax<'g> {
 
     /// Two warm copies of the Rust corpus. A build belongs to its path, so each is built where it stands.
     fn rust(&self) -> Outcome<Pair> {
-        self.rust.get_or_init(|| self.pair("rust", |at| {
-            let build = || self.ground.shell(at, TOUCH_AND_BUILD).run();
-            process::program("cargo")?;
-            // Twice, so that every fingerprint has settled.
-            build().and_then(|_| build()).map(|_| ())
-        })).clone()
+        self.rust
+            .get_or_init(|| {
+                self.pair("rust", |at| {
+                    let build = || self.ground.shell(at, TOUCH_AND_BUILD).run();
+                    process::program("cargo")?;
+                    // Twice, so that every fingerprint has settled.
+                    build().and_then(|_| build()).map(|_| ())
+                })
+            })
+            .clone()
     }
 
     /// Two copies of the Node corpus, their dependencies installed through one warm cache.
@@ -96,19 +100,24 @@ impl<'g> Tax<'g> {
             let bare = Bare::new(self.ground)?;
             paired(
                 pace(wanted, 15, 300),
-                &mut [
-                    &mut |_| inside.time(),
-                    &mut |_| outside.time(),
-                    &mut |_| bare.time(&pair.lane, TOUCH_AND_BUILD),
-                ],
+                &mut [&mut |_| inside.time(), &mut |_| outside.time(), &mut |_| {
+                    bare.time(&pair.lane, TOUCH_AND_BUILD)
+                }],
             )
         });
         measured.as_ref().map_err(Clone::clone)
     }
 }
 
-const NPM_CI: [&str; 7] =
-    ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--no-update-notifier", "--silent"];
+const NPM_CI: [&str; 7] = [
+    "ci",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--prefer-offline",
+    "--no-update-notifier",
+    "--silent",
+];
 
 fn pace(wanted: Option<usize>, rounds: usize, secs: u64) -> Pace {
     let rounds = wanted.unwrap_or(rounds);
@@ -217,7 +226,8 @@ fn npm_ci(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outcome<Ro
     let inside = tax.ground.lane(&pair.lane, bound.into_iter().chain(NPM_CI)).env("npm_config_cache", &cache);
     let outside = tax.npm(&pair.native, cache.clone());
     let rounds = paired(pace(wanted, 3, 600), &mut [&mut |_| inside.time(), &mut |_| outside.time()])?;
-    Ok(Row::compared(promise, &rounds, "native", None).note("over an installed node_modules, from a warm cache"))
+    Ok(Row::compared(promise, &rounds, "native", None)
+        .note("over an installed node_modules, from a warm cache"))
 }
 
 fn status_first(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outcome<Row> {
