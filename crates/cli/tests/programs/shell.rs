@@ -1,7 +1,7 @@
 //! A person at a terminal: an interactive shell in a lane, job control inside, and the whole `lane run` as a
 //! job of the person's own shell.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testkit::{Pty, procs, until};
 
@@ -22,7 +22,27 @@ fn after(terminal: &mut Pty, keys: &str, answer: &str) {
     let seen = terminal.raw().len();
     terminal.send(keys);
     let later = || String::from_utf8_lossy(&terminal.raw()[seen..]).into_owned();
-    until(&format!("{answer:?} after {keys:?}"), SOON, || later().contains(answer));
+    let end = Instant::now() + SOON;
+    while !later().contains(answer) {
+        assert!(Instant::now() < end, "{answer:?} did not come after {keys:?} but {:?}", later());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Types a command for the host's shell, waits for its answer and for the next prompt: what is typed before that may
+/// be read by the command.
+fn command(terminal: &mut Pty, line: &str, answer: &str) {
+    let seen = terminal.raw().len();
+    terminal.send(line);
+    let end = Instant::now() + SOON;
+    loop {
+        let later = String::from_utf8_lossy(&terminal.raw()[seen..]).into_owned();
+        if later.split_once(answer).is_some_and(|(_, rest)| rest.contains("host[")) {
+            return;
+        }
+        assert!(Instant::now() < end, "{answer:?} did not come after {line:?} but {later:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// The `sleep` of this many seconds below the terminal.
@@ -52,7 +72,9 @@ fn an_interactive_bash_in_a_lane_has_job_control_of_its_own() {
         after(&mut terminal, "jobs\n", "Stopped");
         terminal.send("fg\n");
         let is_sleeping = |terminal: &Pty| {
-            job_of(terminal, "1001").and_then(|pid| procs::status(pid, "State")).is_some_and(|state| state.starts_with('S'))
+            job_of(terminal, "1001")
+                .and_then(|pid| procs::status(pid, "State"))
+                .is_some_and(|state| state.starts_with('S'))
         };
         until("sleep goes on", SOON, || is_sleeping(&terminal));
         after(&mut terminal, "\x03", "in[130]>");
@@ -112,8 +134,9 @@ fn a_script_around_a_run_is_stopped_with_it_and_goes_on_with_it() {
 #[test]
 fn a_run_that_nobody_could_continue_is_not_stopped() {
     each(|ground| {
-        // The first process of its session, as in a terminal window of its own: the kernel ignores Ctrl-Z there.
-        let mut terminal = ground.terminal(&["run", "-q", "-n", "t", "--", "sh", "-c", "echo begun; read x; echo got-$x"]);
+        // A leader with a terminal, as in a terminal window of its own: the kernel ignores Ctrl-Z there.
+        let mut terminal =
+            ground.terminal(&["run", "-q", "-n", "t", "--", "sh", "-c", "echo begun; read x; echo got-$x"]);
         terminal.wait_for("begun", SOON);
         terminal.send("\x1a");
         terminal.wait_for("^Z", SOON);
@@ -127,8 +150,12 @@ fn a_run_that_nobody_could_continue_is_not_stopped() {
 fn a_run_is_a_member_of_a_pipeline() {
     each(|ground| {
         let mut terminal = host_shell(ground);
-        after(&mut terminal, "printf 'b\\na\\n' | $LANE run -q -n t -- sort | tr a-z A-Z | tr '\\n' -\n", "A-B-");
-        after(&mut terminal, "echo; $LANE run -q -n t -- seq 1 100000 | head -n 1 | tr 1 Q\n", "Q");
+        command(
+            &mut terminal,
+            "printf 'b\\na\\n' | $LANE run -q -n t -- sort | tr a-z A-Z | tr '\\n' -\n",
+            "A-B-",
+        );
+        command(&mut terminal, "echo; $LANE run -q -n t -- seq 1 100000 | head -n 1 | tr 1 Q\n", "\r\nQ\r\n");
         // Who has only a part of a terminal sees just that.
         let isatty = "for n in 0 1 2; do if [ -t $n ]; then printf y; else printf n; fi; done >&$to; echo";
         let cases = [
@@ -138,12 +165,26 @@ fn a_run_is_a_member_of_a_pipeline() {
             ("-e to=1", "2>/dev/null", "yyn"),
         ];
         for (wish, rest, answer) in cases {
-            let answer = format!("\r\n{answer}\r\n");
-            let command = format!("echo; $LANE run -q -n t {wish} -- sh -c '{isatty}' {rest}\n");
-            after(&mut terminal, &command, &answer);
-            after(&mut terminal, "echo $((60+6))\n", "66");
+            let answer = format!("\r\n{answer}\r");
+            let line = format!("echo; $LANE run -q -n t {wish} -- sh -c '{isatty}' {rest}\n");
+            command(&mut terminal, &line, &answer);
         }
-        after(&mut terminal, "stty -a | grep -c ' icanon '\n", "1");
+        command(&mut terminal, "stty -a | grep -c ' icanon '\n", "1");
+        terminal.send("exit 0\n");
+        assert_eq!(terminal.wait(SOON), 0);
+    });
+}
+
+#[test]
+fn a_full_screen_program_at_the_head_of_a_pipeline_draws_as_it_should() {
+    each(|ground| {
+        let mut terminal = host_shell(ground);
+        // Draws on the terminal by way of stderr, as programs that let a person choose do.
+        let script = "stty -opost; printf '\\033[2J\\033[Hone\\n two' >/dev/tty; read x; stty opost; echo $x";
+        terminal
+            .send(format!("$LANE run -q -n t -- sh -c \"{}\" | tr a-z A-Z\n", script.replace('$', "\\$")));
+        until("the picture", SOON, || terminal.screen().starts_with("one\n    two"));
+        after(&mut terminal, "done\n", "DONE\r\n");
         terminal.send("exit 0\n");
         assert_eq!(terminal.wait(SOON), 0);
     });

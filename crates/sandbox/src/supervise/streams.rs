@@ -12,7 +12,7 @@ use kernel::{Errno, pty};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::pipe::PipeFlags;
-use rustix::termios::Termios;
+use rustix::termios::{OutputModes, Termios};
 
 use super::Tape;
 use crate::error::{Result, Stage, Step as _};
@@ -59,6 +59,11 @@ pub struct Ends {
     /// Our own descriptor that is a terminal whose modes we change; with the modes it had.
     modes: Option<Termios>,
     raw: bool,
+    /// Our stdout goes elsewhere, so the rest of a pipeline may print on our terminal meanwhile: its line ends stay as
+    /// they are, as long as the command itself wants them so.
+    is_shared: bool,
+    /// Our terminal's line ends are as they were.
+    cooked_output: bool,
     /// Nothing is written to our own stdout and stderr.
     silent: bool,
     input_is_terminal: bool,
@@ -81,7 +86,8 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 /// Makes the streams of a command that runs in the foreground, after our own three.
 pub fn connect() -> Result<(Streams, Ends)> {
     let is_terminal = [0, 1, 2].map(|number| pty::is_terminal(own(number)));
-    let mut ends = Ends { input_is_terminal: is_terminal[0], ..Ends::default() };
+    let (input_is_terminal, is_shared) = (is_terminal[0], !is_terminal[1]);
+    let mut ends = Ends { input_is_terminal, is_shared, cooked_output: is_shared, ..Ends::default() };
     let mut given = [None, None, None];
     if is_terminal[0] {
         ends.input = true;
@@ -168,7 +174,23 @@ impl Ends {
     pub(super) fn resume(&mut self, tape: &mut dyn Tape) {
         self.resize(tape);
         if let (Some(modes), Some(_), true) = (&self.modes, &self.terminal, in_foreground()) {
-            self.raw = pty::set_modes(own(0), &pty::raw(modes)).is_ok();
+            let mut raw = pty::raw(modes);
+            if self.cooked_output {
+                raw.output_modes = modes.output_modes;
+            }
+            self.raw = pty::set_modes(own(0), &raw).is_ok();
+        }
+    }
+
+    /// Where the rest of a pipeline prints on our terminal too: a command that draws a screen switches the line ends
+    /// off, there and here, and on again when it leaves.
+    fn follow_output(&mut self, tape: &mut dyn Tape) {
+        let Some(terminal) = self.terminal.as_ref().filter(|_| self.is_shared && self.raw) else { return };
+        let Ok(inner) = pty::modes(terminal) else { return };
+        let is_cooked = inner.output_modes.contains(OutputModes::OPOST);
+        if is_cooked != self.cooked_output {
+            self.cooked_output = is_cooked;
+            self.resume(tape);
         }
     }
 
@@ -230,6 +252,7 @@ impl Ends {
             Slot::Feed => self.feed(),
             Slot::Terminal => {
                 self.feed();
+                self.follow_output(tape);
                 let number = self.shown_on as usize;
                 if let Some(terminal) = &self.terminal
                     && self.held[number].is_empty()
@@ -243,6 +266,7 @@ impl Ends {
                 }
             }
             Slot::Out | Slot::Err => {
+                self.follow_output(tape);
                 let number = if slot == Slot::Out { 1 } else { 2 };
                 let stream = if slot == Slot::Out { &self.out } else { &self.err };
                 if let Some(stream) = stream
