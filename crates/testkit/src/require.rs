@@ -16,10 +16,14 @@ macro_rules! require {
 const PACKAGES: &[(&str, &str)] = &[
     ("attr", "attr"),
     ("bwrap", "bubblewrap"),
+    ("cc", "build-essential"),
+    ("curl", "curl"),
     ("getfacl", "acl"),
     ("getfattr", "attr"),
     ("git", "git"),
+    ("less", "less"),
     ("losetup", "mount"),
+    ("make", "build-essential"),
     ("mkfs.btrfs", "btrfs-progs"),
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
@@ -34,6 +38,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("tmux", "tmux"),
     ("umount", "mount"),
     ("unshare", "util-linux"),
+    ("vim", "vim"),
 ];
 
 /// Directories that are searched for programs, here and in every command of the kit.
