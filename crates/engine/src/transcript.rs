@@ -52,7 +52,7 @@ impl Transcript {
     pub fn finish(mut self) -> Option<PathBuf> {
         if !self.partial.is_empty() {
             let rest = std::mem::take(&mut self.partial);
-            self.event("o", &String::from_utf8_lossy(&rest).into_owned());
+            self.event("o", &String::from_utf8_lossy(&rest));
         }
         self.file.take()?;
         if self.taken == 0 {

@@ -140,12 +140,10 @@ pub(crate) fn in_lane(
     request: &RunRequest,
     monitor: &mut dyn Monitor,
 ) -> Result<RunAnswer> {
-    for wish in
-        [request.strategy.is_some().then_some("--strategy"), (!request.also.is_empty()).then_some("--also")]
-    {
-        if let Some(wish) = wish {
-            return Err(EngineError::LaneIsMade { name: lane.row.name, wish });
-        }
+    let strategy = request.strategy.is_some().then_some("--strategy");
+    let also = (!request.also.is_empty()).then_some("--also");
+    if let Some(wish) = strategy.or(also) {
+        return Err(EngineError::LaneIsMade { name: lane.row.name, wish });
     }
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -47,7 +47,8 @@ fn walls(ground: &Ground, promise: &Promise, _: Option<usize>) -> Outcome<Row> {
     for (at, name) in names.iter().enumerate() {
         let (before, now) = (outside.lines().nth(at), inside.lines().nth(at));
         let differs = now.is_some_and(|now| now.starts_with(name)) && before != now;
-        if !differs && !(is_root && *name == "user") {
+        let as_wanted = differs || (is_root && *name == "user");
+        if !as_wanted {
             down.push(name);
         }
     }
