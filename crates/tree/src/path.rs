@@ -139,8 +139,12 @@ impl Ord for TreePath {
     fn cmp(&self, other: &TreePath) -> Ordering {
         // '/' sorts before every other byte, which is the order by components.
         let key = |b: &u8| if *b == b'/' { 0u8 } else { *b };
+        // A lane decides how long its paths are: what they begin with in common is passed over at memory's speed.
+        const PIECE: usize = 64;
+        let pieces = self.0.chunks_exact(PIECE).zip(other.0.chunks_exact(PIECE));
+        let common = PIECE * pieces.take_while(|(one, two)| one == two).count();
         // A name cannot hold NUL, so mapping '/' to 0 keeps the order strict.
-        self.0.iter().map(key).cmp(other.0.iter().map(key))
+        self.0[common..].iter().map(key).cmp(other.0[common..].iter().map(key))
     }
 }
 

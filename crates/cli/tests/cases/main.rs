@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
 
 mod apply;
+mod attacks;
 mod drift;
 mod environment;
 mod files;
