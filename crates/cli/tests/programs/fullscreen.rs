@@ -117,8 +117,8 @@ fn tmux_resizes_interrupts_stops_and_continues_a_run_and_shows_a_full_screen_pro
         tmux.keys(&["clear; exit 4", "Enter"]);
         tmux.wait_for("host[4]>");
 
-        tmux.keys(&["clear; $LANE run -q -n t -- sh -c 'echo begun; exec sleep 1000'", "Enter"]);
-        tmux.wait_for("begun");
+        tmux.keys(&["clear; $LANE run -q -n t -- sh -c 'echo begun-$((2+2)); exec sleep 1000'", "Enter"]);
+        tmux.wait_for("begun-4");
         tmux.keys(&["C-z"]);
         tmux.wait_for("Stopped");
         tmux.keys(&["clear; stty -g | cmp - before && echo equal-$((1+1))", "Enter"]);

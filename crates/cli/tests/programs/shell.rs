@@ -184,7 +184,7 @@ fn a_full_screen_program_at_the_head_of_a_pipeline_draws_as_it_should() {
         terminal
             .send(format!("$LANE run -q -n t -- sh -c \"{}\" | tr a-z A-Z\n", script.replace('$', "\\$")));
         until("the picture", SOON, || terminal.screen().starts_with("one\n    two"));
-        after(&mut terminal, "done\n", "DONE\r\n");
+        command(&mut terminal, "done\n", "DONE\r\n");
         terminal.send("exit 0\n");
         assert_eq!(terminal.wait(SOON), 0);
     });
