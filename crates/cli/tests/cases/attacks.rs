@@ -149,3 +149,15 @@ os.close(os.open('end', os.O_CREAT | os.O_WRONLY, dir_fd=at))
         world.gone("a");
     });
 }
+
+#[test]
+fn a_project_in_the_state_directory_is_refused_and_nothing_runs_elsewhere_instead() {
+    everybody(|world| {
+        world.lane("a");
+        let inside = world.env.state().join("project");
+        world.env.write(&inside.join("file"), b"x\n");
+        let ran = world.env.run(&inside, &["run", "--rm", "--", "pwd"]);
+        assert!(ran.code == Some(125) && ran.out().is_empty(), "{ran}");
+        assert!(ran.err().contains("state directory"), "{ran}");
+    });
+}

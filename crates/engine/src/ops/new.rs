@@ -87,6 +87,10 @@ pub fn plan_roots(engine: &Engine, request: &NewRequest, layers: Option<&Path>) 
     for also in &request.also {
         tops.push(further_root(engine, &request.dir, also, &tops)?);
     }
+    if let Some(top) = tops.iter().find(|top| top.starts_with(engine.state().path())) {
+        let why = "it lies in the state directory, which is absent in every lane".to_owned();
+        return Err(EngineError::BadOrigin { path: top.clone(), why });
+    }
     let mounts = MountTable::load()?;
     let mut plans = Vec::with_capacity(tops.len());
     for top in &tops {
