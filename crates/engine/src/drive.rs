@@ -158,6 +158,10 @@ pub fn own(
         other => other,
     };
     let exit = finish(engine, lane, run, outcome, Some(LaneState::Idle), monitor)?;
+    // A full disk or the like: what stays is a few directories, and the run is over all the same.
+    if let Err(error) = lane.home.shrink(crate::lane::mount_mode()) {
+        monitor.event(Event::Warning(&error.to_string()));
+    }
     Ok(Driven { exit, walk, run, began: true, unwritten: None, mounts: None })
 }
 

@@ -169,6 +169,12 @@ impl OpenLane {
         self.roots.iter().map(|root| root.changes().map_err(|error| gone_or(&self.row, error))).collect()
     }
 
+    /// What was written, root by root, without reading content: enough to ask whether drift meets it.
+    pub fn touched(&self) -> Result<Vec<RootDelta>> {
+        let touched = |root: &OpenRoot| root.delta_of(root.workspace.touched()?);
+        self.roots.iter().map(|root| touched(root).map_err(|error| gone_or(&self.row, error))).collect()
+    }
+
     /// The sums, root by root.
     pub fn counts(&self) -> Result<Vec<RootChanges>> {
         let sums = |delta: RootDelta| RootChanges { counts: delta.counts(), root: delta.root };
@@ -257,7 +263,10 @@ impl OpenLane {
 impl OpenRoot {
     /// What changed in it.
     pub fn changes(&self) -> Result<RootDelta> {
-        let mut set = self.workspace.changes()?;
+        self.delta_of(self.workspace.changes()?)
+    }
+
+    fn delta_of(&self, mut set: ChangeSet) -> Result<RootDelta> {
         let before = set.changes.len();
         set.changes.retain(|change| !self.view.git && !is_git_internal(change));
         set.gaps.retain(|(path, _)| !self.view.git && !review::guard::git_internal(path));

@@ -28,11 +28,13 @@ pub struct DeltaOptions {
     /// For a mount with `index=on`, what [`LinkIndex::read`] gave: a write through one name of a hard link shows
     /// under all of them, though the upper holds one.
     pub index: Option<Arc<LinkIndex>>,
+    /// No content is read: what was written and is equal may be in the list (see [`CompareOptions`]).
+    pub unread: bool,
 }
 
 impl From<Format> for DeltaOptions {
     fn from(format: Format) -> DeltaOptions {
-        DeltaOptions { format, index: None }
+        DeltaOptions { format, index: None, unread: false }
     }
 }
 
@@ -47,7 +49,7 @@ pub fn overlay_delta(upper: BorrowedFd<'_>, lower: &dyn Source, options: DeltaOp
         upper: &upper,
         merged: &merged,
         format: options.format,
-        found: Found::new(lower, CompareOptions::default()),
+        found: Found::new(lower, CompareOptions { unread: options.unread, ..CompareOptions::default() }),
         moved: HashMap::new(),
         covered: Covered::default(),
     };

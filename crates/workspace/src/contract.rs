@@ -47,6 +47,12 @@ pub trait Workspace: std::fmt::Debug {
     /// What differs from the base, sorted, with renames found.
     fn changes(&self) -> Result<ChangeSet>;
 
+    /// What was written in the lane, at a cost that does not follow its bytes: nothing equal is looked for by
+    /// reading, and no renames. For questions about paths, never for keeping.
+    fn touched(&self) -> Result<ChangeSet> {
+        self.changes()
+    }
+
     /// The tree as it is inside.
     fn lane_tree(&self) -> Result<Box<dyn Source>>;
 

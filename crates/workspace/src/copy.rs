@@ -131,7 +131,12 @@ impl Workspace for CopyWorkspace {
         };
         // A user's copy of somebody else's file is his own; that is no change of the lane's.
         let ignore_owner = self.root.mode == MountMode::User;
-        let options = CompareOptions { skip: &skip, quick_equal: Some(&is_untouched), ignore_owner };
+        let options = CompareOptions {
+            skip: &skip,
+            quick_equal: Some(&is_untouched),
+            ignore_owner,
+            ..CompareOptions::default()
+        };
         let set = compare(&base, &lane, options).doing("compare the copy", &self.layers.copy)?;
         Ok(find_renames(set, &base, &lane))
     }

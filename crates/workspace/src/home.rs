@@ -314,6 +314,27 @@ impl LaneHome {
         fresh_work(layers.open_dir()?.as_fd(), layers, mode)
     }
 
+    /// After the mounts are gone: work directories that the next mount would make anew anyway, and layers over the
+    /// home in which nothing was written, go. What a lane at rest takes is then its changes and a few directories.
+    pub fn shrink(&self, mode: MountMode) -> Result<()> {
+        let names = self.names()?;
+        for name in &names {
+            let is_home = name.starts_with(HOME.as_bytes());
+            if name.ends_with(b".w") && (is_home || mode == MountMode::User) {
+                remove_below(&self.dir.fd, name, self.path())?;
+            }
+        }
+        for name in names.iter().filter(|name| name.starts_with(HOME.as_bytes()) && name.ends_with(b".u")) {
+            match node::rmdir_at(&self.dir.fd, name) {
+                Err(error) if !matches!(error.errno, Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => {
+                    return Err(error).doing("remove an empty layer", self.path());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Notes the boot in which the lane is mounted now, and answers the boot of its last mount before.
     pub fn note_boot(&self) -> Result<String> {
         let now = crate::base::boot_id()?;

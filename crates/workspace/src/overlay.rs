@@ -111,10 +111,16 @@ impl Workspace for OverlayWorkspace {
         let upper = self.upper()?;
         let origin = self.origin()?;
         let index = self.index()?;
-        let options = DeltaOptions { format: self.format(), index: index.clone() };
+        let options = DeltaOptions { format: self.format(), index: index.clone(), unread: false };
         let set = overlay_delta(upper.as_fd(), &origin, options)
             .doing("read the upper layer", &self.layers.upper)?;
         Ok(find_renames(set, &origin, &self.union(index)?))
+    }
+
+    fn touched(&self) -> Result<ChangeSet> {
+        let options = DeltaOptions { format: self.format(), index: self.index()?, unread: true };
+        overlay_delta(self.upper()?.as_fd(), &self.origin()?, options)
+            .doing("read the upper layer", &self.layers.upper)
     }
 
     fn lane_tree(&self) -> Result<Box<dyn Source>> {

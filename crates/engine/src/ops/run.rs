@@ -472,7 +472,7 @@ fn wishes(request: &RunRequest) -> Wishes {
 
 /// Drift that meets what the lane changed, said before the command starts.
 fn tell_drift(lane: &OpenLane, monitor: &mut dyn Monitor) -> Result<()> {
-    let deltas = lane.changes()?;
+    let deltas = lane.touched()?;
     let drift = lane.drift(&deltas)?;
     if !drift.is_empty() {
         monitor.event(Event::Drifted(&drift));

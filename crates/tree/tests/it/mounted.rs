@@ -116,7 +116,7 @@ impl Case {
     }
 
     pub(crate) fn delta(&self) -> ChangeSet {
-        let options = DeltaOptions { format: self.format(), index: self.index() };
+        let options = DeltaOptions { format: self.format(), index: self.index(), unread: false };
         overlay_delta(self.tree("upper").fd(), &self.tree("lower"), options).expect("delta")
     }
 
