@@ -148,7 +148,7 @@ fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held, mask: Option<&OwnedF
             let lowers: Vec<_> =
                 mask.iter().map(|mask| mask.as_fd()).chain(lowers.iter().map(|fd| fd.as_fd())).collect();
             let upper = upper.as_ref().map(|(upper, work)| (upper.as_fd(), work.as_fd()));
-            Detached::overlay(&lowers, upper, options, attributes)?
+            overlay_when_free(|| Detached::overlay(&lowers, upper, options, attributes))?
         }
         (MountWhat::Tmpfs { mode, size }, _) => Detached::tmpfs(*mode, *size, attributes)?,
         (MountWhat::Proc, _) => Detached::plain(c"proc", &[], attributes)?,
@@ -160,6 +160,22 @@ fn mount_spec(root: &OwnedFd, spec: &MountSpec, held: Held, mask: Option<&OwnedF
         (MountWhat::Overlay(_), _) => return Err(kernel::Error::new("overlay", "no layers", Errno::INVAL)),
     };
     made.attach(make_dirs(root, &spec.target, 0o755)?, kernel::error::path_bytes(&spec.target))
+}
+
+/// We hold the lane's lock, so a layer that is in use is one of a mount that is just going: the kernel takes it
+/// down a moment after the last process of the lane before has ended.
+fn overlay_when_free(mount: impl Fn() -> Result<Detached>) -> Result<Detached> {
+    const TRIES: u32 = 400;
+    let pause = rustix::thread::Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+    for _ in 0..TRIES {
+        match mount() {
+            Err(error) if error.errno == Errno::BUSY => {
+                let _ = rustix::thread::nanosleep(&pause);
+            }
+            other => return other,
+        }
+    }
+    mount()
 }
 
 fn attach(root: &OwnedFd, held: Held, at: &Path, attributes: Attributes) -> Result<()> {
