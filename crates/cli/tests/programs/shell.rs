@@ -45,6 +45,12 @@ fn command(terminal: &mut Pty, line: &str, answer: &str) {
     }
 }
 
+/// A program of the project that says a word, which shows that the run has the terminal, and sleeps.
+fn nap(ground: &Ground) {
+    ground.write("nap", "#!/bin/sh\necho napping\nexec sleep 1000\n");
+    ground.env.chmod(&ground.project.join("nap"), 0o755);
+}
+
 /// The `sleep` of this many seconds below the terminal.
 fn job_of(terminal: &Pty, command: &str) -> Option<u32> {
     let all = procs::descendants(terminal.pid());
@@ -88,9 +94,10 @@ fn an_interactive_bash_in_a_lane_has_job_control_of_its_own() {
 #[test]
 fn a_stopped_run_gives_the_terminal_back_and_goes_on_with_fg() {
     each(|ground| {
+        nap(ground);
         let mut terminal = host_shell(ground);
         after(&mut terminal, "stty -g > before\n", "host[0]>");
-        terminal.send("$LANE run -q -n t -- sh -c 'echo begun; sleep 1000'\n");
+        after(&mut terminal, "$LANE run -q -n t -- ./nap\n", "napping");
         until("sleep runs", SOON, || job_of(&terminal, "1000").is_some());
         after(&mut terminal, "\x1a", "host[148]>");
         after(&mut terminal, "stty -g | cmp - before && echo equal-$((1+1))\n", "equal-2");
@@ -115,8 +122,9 @@ fn a_stopped_run_gives_the_terminal_back_and_goes_on_with_fg() {
 #[test]
 fn a_script_around_a_run_is_stopped_with_it_and_goes_on_with_it() {
     each(|ground| {
+        nap(ground);
         let mut terminal = host_shell(ground);
-        terminal.send("sh -c '$LANE run -q -n t -- sleep 1000; echo $((40+2))'\n");
+        after(&mut terminal, "sh -c '$LANE run -q -n t -- ./nap; echo $((40+2))'\n", "napping");
         until("sleep runs", SOON, || job_of(&terminal, "1000").is_some());
         after(&mut terminal, "\x1a", "Stopped");
         after(&mut terminal, "echo $((50+5))\n", "55");
