@@ -3,17 +3,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use testkit::{Listing, Who};
 
 use crate::ground::{Ground, in_the_open};
 
+/// The toolchains here are hard links to one: another one in the making shows in the listing of the first.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// A directory that is removed at the end, below a parent that lanes do not show.
-struct Home(tempfile::TempDir);
+struct Home(tempfile::TempDir, MutexGuard<'static, ()>);
 
 impl Home {
     /// The home of somebody: with cargo and rustc by hard links or copies, and with logins.
     fn with_toolchain(who: Who) -> Home {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let place = if testkit::who::is_root() { Path::new("/home") } else { Path::new("/var/tmp") };
         fs::create_dir_all(place).unwrap();
         let home = tempfile::Builder::new().prefix("lt-home-").tempdir_in(place).unwrap();
@@ -26,7 +31,7 @@ impl Home {
             fs::remove_dir_all(&toolchain).ok();
             assert!(Command::new("cp").arg("-a").arg(&from).arg(&toolchain).status().unwrap().success());
         }
-        let made = Home(home);
+        let made = Home(home, alone);
         let bin = made.at(".cargo/bin");
         fs::create_dir_all(&bin).unwrap();
         for name in ["cargo", "rustc"] {
