@@ -5,6 +5,8 @@
 //! What a test needs of the machine is asked for through testkit: missing, the test is red. The projects that
 //! `scripts/corpora` makes are used where they lie and never written.
 
+#![expect(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
 mod agents;
 mod build;
 mod fullscreen;

@@ -13,7 +13,10 @@ use crate::ground::{Ground, in_the_open};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A directory that is removed at the end, below a parent that lanes do not show.
-struct Home(tempfile::TempDir, MutexGuard<'static, ()>);
+struct Home(
+    tempfile::TempDir,
+    #[expect(dead_code, reason = "held until the home is removed")] MutexGuard<'static, ()>,
+);
 
 impl Home {
     /// The home of somebody: with cargo and rustc by hard links or copies, and with logins.
