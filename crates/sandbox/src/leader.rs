@@ -12,6 +12,7 @@ use std::path::Path;
 use kernel::fdpass;
 use kernel::process::{self, Forked};
 use kernel::{Errno, pty, signal};
+use rustix::termios::Winsize;
 
 use crate::error::{Error, Result, Stage, Step as _};
 use crate::filter;
@@ -24,6 +25,8 @@ use crate::rootfs;
 pub struct Streams {
     /// Descriptor for each of stdin, stdout, stderr; `None` is the new terminal.
     pub given: [Option<OwnedFd>; 3],
+    /// Size of the new terminal, so that the command's first look at it is right.
+    pub size: Option<Winsize>,
 }
 
 impl Streams {
@@ -50,6 +53,9 @@ pub(crate) fn start(
     let terminal = if streams.wants_terminal() {
         let (master, slave) = pty::open("/dev/pts/ptmx").step(Stage::Exec, "open a terminal in the lane")?;
         pty::take_control(&slave).step(Stage::Exec, "take the terminal as controlling terminal")?;
+        if let Some(size) = streams.size {
+            let _ = pty::set_size(&slave, size);
+        }
         fdpass::send(channel, &FromInside::Terminal.encode(), &[master.as_fd()])
             .step(Stage::Exec, "hand the terminal out")?;
         Some(slave)

@@ -17,7 +17,7 @@ for name in ("src/main.rs", "src/deep/er/lib.rs", "docs/a.md"):
 "#;
 
 #[test]
-fn git_moves_a_directory_and_sees_renames() {
+fn b10_git_moves_a_directory_and_sees_renames() {
     for way in ways() {
         let ground = Ground::new(way);
         ground.env.host(&ground.project, PYTHON, &["-c", FIXTURE]);
@@ -35,7 +35,7 @@ fn git_moves_a_directory_and_sees_renames() {
 }
 
 #[test]
-fn node_and_perl_rename_a_directory() {
+fn b10_node_and_perl_rename_a_directory() {
     for program in ["node", "perl"] {
         let found = require::program(program);
         let ground = Ground::with(user_overlay(), FIXTURE);

@@ -15,6 +15,7 @@ fn less_draws_the_whole_screen_follows_a_resize_and_leaves_it_clean() {
         let mut terminal = ground.terminal(&["run", "-q", "-n", "t", "--", "less", "numbers"]);
         terminal.wait_for("line-23", SOON);
         assert!(terminal.is_full_screen() && !terminal.screen().contains("line-24"), "{}", terminal.screen());
+        // The prompt: the name of the file.
         terminal.wait_for("line-23\nnumbers", SOON);
         terminal.resize(40, 80);
         // A resize that meets it just before it waits for a key is heard with that key: less has that gap anywhere.
@@ -41,6 +42,17 @@ fn vim_edits_a_file_of_the_lane_and_the_original_stays() {
         assert_eq!(terminal.wait(SOON), 0);
         assert_eq!(ground.sh("t", "cat README.md").out(), "# A project\nnew line\n");
         assert_eq!(std::fs::read_to_string(ground.project.join("README.md")).unwrap(), "# A project\n");
+    });
+}
+
+#[test]
+fn the_terminal_has_its_size_from_the_very_start() {
+    each(|ground| {
+        for _ in 0..10 {
+            let terminal = ground.terminal(&["run", "-q", "--rm", "--", "stty", "size"]);
+            terminal.wait_for("24 100", SOON);
+            assert_eq!(terminal.wait(SOON), 0);
+        }
     });
 }
 

@@ -113,7 +113,8 @@ pub fn connect() -> Result<(Streams, Ends)> {
         *(if number == 1 { &mut ends.out } else { &mut ends.err }) = Some(read);
     }
     ends.shown_on = [1, 2, 0].into_iter().find(|number| is_terminal[*number as usize]).unwrap_or(1);
-    Ok((Streams { given }, ends))
+    let size = pty::size(own(ends.shown_on)).ok();
+    Ok((Streams { given, size }, ends))
 }
 
 /// True where our stdout and stderr lead to the same place.
@@ -151,7 +152,7 @@ fn null() -> Result<OwnedFd> {
 
 pub(super) fn detached() -> Result<(Streams, Ends)> {
     let ((out, out_in), (err, err_in)) = (pipe()?, pipe()?);
-    let streams = Streams { given: [Some(null()?), Some(out_in), Some(err_in)] };
+    let streams = Streams { given: [Some(null()?), Some(out_in), Some(err_in)], size: None };
     Ok((streams, Ends { out: Some(out), err: Some(err), silent: true, ..Ends::default() }))
 }
 
