@@ -63,28 +63,30 @@ pub(crate) fn undo(site: &Site<'_>, journal: &Journal) -> Result<Vec<LeftAlone>>
 struct Move<'a> {
     from: &'a TreePath,
     slot: &'a TreePath,
-    to: &'a TreePath,
+    to: TreePath,
 }
 
+/// What is taken into a slot comes out where that slot is put, or where the new directory is put that the
+/// slot lies in.
 fn moves(journal: &Journal) -> Vec<Move<'_>> {
-    let taken = |wanted: &TreePath| {
+    let put = |wanted: &TreePath| {
         journal.ops.iter().find_map(|op| match op {
-            Op::Take { path, slot, .. } if slot == wanted => Some(path),
+            Op::Put { path, slot, .. } => wanted.strip_prefix(slot).map(|rest| path.join_path(&rest)),
             _ => None,
         })
     };
-    let put = journal.ops.iter().filter_map(|op| match op {
-        Op::Put { path, slot, .. } => Some(Move { from: taken(slot)?, slot, to: path }),
+    let taken = journal.ops.iter().filter_map(|op| match op {
+        Op::Take { path, slot, .. } => Some(Move { from: path, slot, to: put(slot)? }),
         _ => None,
     });
-    put.collect()
+    taken.collect()
 }
 
 /// True where an entry of a moved directory is still, or again, in it, but the directory is not where
 /// the act would have found it: then nothing was done, or it is undone already.
 fn rests(site: &Site<'_>, moves: &[Move<'_>], path: &TreePath, ino: Option<u64>) -> Result<bool> {
     let found = moves.iter().find_map(|moved| {
-        path.strip_prefix(moved.to).filter(|rest| !rest.is_root()).map(|rest| (moved, rest))
+        path.strip_prefix(&moved.to).filter(|rest| !rest.is_root()).map(|rest| (moved, rest))
     });
     let (Some((moved, rest)), Some(ino)) = (found, ino) else { return Ok(false) };
     let before = site.spot_if_reachable(&moved.from.join_path(&rest))?;

@@ -205,3 +205,48 @@ proptest! {
         patches::check(&world(&fill, &change));
     }
 }
+
+#[test]
+fn a_directory_that_moves_into_a_new_one_and_loses_an_entry_is_taken_back_without_a_remnant() {
+    use Act::{Dir, Fifo, Link, Remove, Rename, Write};
+    let fill = [
+        Write(6, 4),
+        Write(256, 0),
+        Write(325, 1),
+        Write(329, 163),
+        Rename(172, 19),
+        Write(58, 49),
+        Write(193, 75),
+    ];
+    let change = [
+        Remove(255),
+        Dir(299),
+        Write(184, 0),
+        Link(20, 0),
+        Write(293, 0),
+        Fifo(397),
+        Rename(183, 40),
+        Rename(201, 256),
+        Rename(30, 12),
+        Rename(360, 61),
+        Write(97, 0),
+        Dir(395),
+        Write(211, 74),
+        Write(149, 11),
+        Write(258, 83),
+        Write(320, 110),
+        Rename(192, 347),
+        Dir(182),
+        Write(17, 17),
+        Rename(172, 371),
+    ];
+    for at in 0..120 {
+        let world = world(&fill, &change);
+        let before = Shape::of(&world.origin());
+        let plan = world.plan_everything();
+        if world.execute(&plan, &FailAt(std::cell::Cell::new(at))).is_err() {
+            before.assert_same(&Shape::of(&world.origin()), "failed");
+            world.assert_no_residue();
+        }
+    }
+}
