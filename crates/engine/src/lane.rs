@@ -14,7 +14,7 @@ use workspace::{Base, LaneHome, MountMode, Root, Workspace};
 use crate::describe;
 use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
-use crate::view::{Counts, DriftKind, DriftView, RootChanges, RootView, Strategy};
+use crate::view::{Counts, DriftKind, DriftView, RootChanges, RootView};
 
 /// A lane that was found on disk.
 #[derive(Debug)]
@@ -85,22 +85,6 @@ pub fn mount_mode() -> MountMode {
     if kernel::privilege::is_root() { MountMode::Root } else { MountMode::User }
 }
 
-/// The sibling crate's word for a strategy.
-pub fn strategy(strategy: Strategy) -> workspace::Strategy {
-    match strategy {
-        Strategy::Overlay => workspace::Strategy::Overlay,
-        Strategy::Copy => workspace::Strategy::Copy,
-    }
-}
-
-/// Our word for a strategy.
-pub fn strategy_view(strategy: workspace::Strategy) -> Strategy {
-    match strategy {
-        workspace::Strategy::Overlay => Strategy::Overlay,
-        workspace::Strategy::Copy => Strategy::Copy,
-    }
-}
-
 /// Opens a lane that is not discarded.
 pub fn open(engine: &Engine, row: Lane) -> Result<OpenLane> {
     let home =
@@ -111,13 +95,8 @@ pub fn open(engine: &Engine, row: Lane) -> Result<OpenLane> {
     let ours = ours(engine, &home)?;
     let mut roots = Vec::with_capacity(views.len());
     for (index, view) in views.into_iter().enumerate() {
-        let root = Root {
-            index,
-            origin: view.path.clone(),
-            strategy: strategy(view.strategy),
-            mode,
-            ours: ours.clone(),
-        };
+        let root =
+            Root { index, origin: view.path.clone(), strategy: view.strategy, mode, ours: ours.clone() };
         roots.push(open_root(&home, &root, view).map_err(|error| gone_or(&row, error))?);
     }
     Ok(OpenLane { row, home, roots })

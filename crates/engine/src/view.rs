@@ -4,34 +4,8 @@
 use std::path::PathBuf;
 
 use tree::{Change, TreePath};
-
 /// How a lane's view is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strategy {
-    /// The kernel's overlayfs over the origin.
-    Overlay,
-    /// A full private copy.
-    Copy,
-}
-
-impl Strategy {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Strategy::Overlay => "overlay",
-            Strategy::Copy => "copy",
-        }
-    }
-
-    /// The strategy that `word` names.
-    pub fn from_word(word: &str) -> Option<Strategy> {
-        match word {
-            "overlay" => Some(Strategy::Overlay),
-            "copy" => Some(Strategy::Copy),
-            _ => None,
-        }
-    }
-}
+pub use workspace::Strategy;
 
 /// What a lane is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

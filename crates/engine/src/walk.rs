@@ -50,14 +50,7 @@ pub fn start(state: &std::path::Path, lane: &OpenLane) -> Result<Option<Walk>> {
 }
 
 fn walk(state: &std::path::Path, lane: &OpenLane, missing: &[usize]) -> Result<()> {
-    let _ = rustix::process::setsid();
-    // Nobody waits for us to unmount a filesystem.
-    let _ = rustix::process::chdir("/");
-    if let Ok(null) = kernel::open::null() {
-        let _ = rustix::stdio::dup2_stdin(&null);
-        let _ = rustix::stdio::dup2_stdout(&null);
-        let _ = rustix::stdio::dup2_stderr(&null);
-    }
+    process::go_alone();
     process::close_others(&[]).doing(|| "let go of the run".to_owned())?;
     let _ = kernel::priority::idle_priority();
     // Nothing that was opened before counts any more: open the lane anew.

@@ -226,6 +226,18 @@ pub(crate) fn last(call: &'static str, args: impl AsRef<[u8]>) -> Error {
     Error::from_io(call, args, &std::io::Error::last_os_error())
 }
 
+/// Lets go of the caller in a child that goes on by itself: a session of its own, no directory that anybody
+/// wants to unmount, and none of the caller's streams.
+pub fn go_alone() {
+    let _ = rustix::process::setsid();
+    let _ = rustix::process::chdir("/");
+    if let Ok(null) = crate::open::null() {
+        let _ = rustix::stdio::dup2_stdin(&null);
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
 /// Marks every descriptor from `first` up close-on-exec: nothing that our caller left open gets further.
 pub fn close_on_exec_from(first: u32) -> Result<()> {
     // SAFETY: close_range(2) takes three values; CLOSE_RANGE_CLOEXEC closes nothing in this process.

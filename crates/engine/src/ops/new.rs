@@ -149,15 +149,9 @@ fn plan_root(
         },
         _ => probe::abilities(engine, &facts, near, reflink)?,
     };
-    let choice = workspace::choose(&facts, &can, wish.map(lane::strategy)).map_err(|refusal| {
-        EngineError::Refused {
-            path: top.to_owned(),
-            reasons: refusal
-                .reasons
-                .iter()
-                .map(|reason| (lane::strategy_view(refusal.strategy), reason.to_string()))
-                .collect(),
-        }
+    let choice = workspace::choose(&facts, &can, wish).map_err(|refusal| EngineError::Refused {
+        path: top.to_owned(),
+        reasons: refusal.reasons.iter().map(|reason| (refusal.strategy, reason.to_string())).collect(),
     })?;
     Ok(RootPlan { facts, placed, choice, git: false })
 }
@@ -225,11 +219,8 @@ pub fn make_for(
         let mut roots = Vec::with_capacity(plans.len());
         let mut cost = Cost::default();
         for (index, plan) in plans.iter().enumerate() {
-            let view = RootView {
-                path: plan.facts.path.clone(),
-                strategy: lane::strategy_view(plan.choice.strategy),
-                git: plan.git,
-            };
+            let view =
+                RootView { path: plan.facts.path.clone(), strategy: plan.choice.strategy, git: plan.git };
             let root = Root {
                 index,
                 origin: plan.facts.path.clone(),

@@ -121,14 +121,7 @@ fn in_new_lane(
     monitor: &mut dyn Monitor,
 ) -> Result<RunAnswer> {
     let memory = if request.upper_tmpfs { Some(memory_place()?) } else { None };
-    let making = NewRequest {
-        dir: request.dir.clone(),
-        name: request.name.clone(),
-        also: request.also.clone(),
-        strategy: request.strategy,
-        for_run: true,
-    };
-    let made = new::make_for(engine, &making, memory.as_deref(), recorded, monitor)?;
+    let made = new::make_for(engine, &making(request), memory.as_deref(), recorded, monitor)?;
     let new = Some(NewLane { cost: made.cost, recorded });
     start(engine, made.lane, made.lock, new, request, monitor)
 }
@@ -421,13 +414,7 @@ fn supervise_alone(
     timeout: Option<Duration>,
     parent: &std::os::fd::OwnedFd,
 ) {
-    let _ = rustix::process::setsid();
-    let _ = rustix::process::chdir("/");
-    if let Ok(null) = kernel::open::null() {
-        let _ = rustix::stdio::dup2_stdin(&null);
-        let _ = rustix::stdio::dup2_stdout(&null);
-        let _ = rustix::stdio::dup2_stderr(&null);
-    }
+    process::go_alone();
     // The caller's connection to the ledger must not be used on this side of a fork.
     let options = crate::engine::EngineOptions { state: Some(state.to_path_buf()) };
     let driven = Engine::open(&options).and_then(|engine| {
@@ -446,14 +433,17 @@ fn supervise_alone(
 
 /// What [`run`] would do, without doing anything.
 pub fn plan(engine: &Engine, request: &RunRequest) -> Result<PlanView> {
-    let making = NewRequest {
+    launch::show(engine, &making(request), &wishes(request))
+}
+
+fn making(request: &RunRequest) -> NewRequest {
+    NewRequest {
         dir: request.dir.clone(),
         name: request.name.clone(),
         also: request.also.clone(),
         strategy: request.strategy,
         for_run: true,
-    };
-    launch::show(engine, &making, &wishes(request))
+    }
 }
 
 fn wishes(request: &RunRequest) -> Wishes {
