@@ -3,7 +3,7 @@
 //! Invariant: holes stay holes, short reads and writes are continued, and an answer of `Ok` means that
 //! every byte which the source gave was taken. Rests on ioctl_ficlone(2), copy_file_range(2), lseek(2).
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -242,6 +242,79 @@ pub fn read_full_at(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usi
     Ok(len)
 }
 
+/// The parts of the first `len` bytes of a file that are no holes: start and end of each. Moves the file offset.
+pub fn extents(fd: impl AsFd, len: u64) -> Result<Vec<(u64, u64)>> {
+    let fd = fd.as_fd();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < len {
+        let data = match rustix::fs::seek(fd, SeekFrom::Data(at)) {
+            Ok(data) => data.min(len),
+            Err(Errno::NXIO) => break,
+            // A filesystem that knows no holes has none.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
+            Err(errno) => return Err(errno).asked("lseek", b"SEEK_DATA"),
+        };
+        let end = match rustix::fs::seek(fd, SeekFrom::Hole(data)) {
+            Ok(hole) => hole.min(len),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => len,
+            Err(Errno::NXIO) => break,
+            Err(errno) => return Err(errno).asked("lseek", b"SEEK_HOLE"),
+        };
+        if data >= end {
+            break;
+        }
+        found.push((data, end));
+        at = end;
+    }
+    Ok(found)
+}
+
+/// Lets `to` share all blocks of `from`; false where this filesystem, or this file, cannot.
+pub fn clone_content(from: impl AsFd, to: impl AsFd) -> Result<bool> {
+    let (from, to) = (from.as_fd(), to.as_fd());
+    match retry(|| rustix::fs::ioctl_ficlone(to, from)) {
+        Ok(()) => Ok(true),
+        Err(
+            Errno::OPNOTSUPP
+            | Errno::XDEV
+            | Errno::NOTTY
+            | Errno::NOSYS
+            | Errno::PERM
+            | Errno::INVAL
+            | Errno::TXTBSY
+            | Errno::ACCESS,
+        ) => Ok(false),
+        Err(errno) => Err(errno).asked("ioctl_ficlone", b""),
+    }
+}
+
+/// Gives a file its length; what is not written yet reads as zeros and takes no space.
+pub fn set_len(fd: impl AsFd, len: u64) -> Result<()> {
+    let fd = fd.as_fd();
+    retry(|| rustix::fs::ftruncate(fd, len)).asked("ftruncate", b"")
+}
+
+/// Asks the kernel to begin writing these bytes to disk, and does not wait. Promises nothing.
+pub fn start_writeback(fd: impl AsFd, offset: u64, len: u64) {
+    let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
+    // SAFETY: sync_file_range(2) takes a descriptor, which is borrowed and so open, and plain numbers.
+    unsafe {
+        libc::sync_file_range(fd.as_fd().as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE);
+    }
+}
+
+/// An empty file in memory, for reading and writing, without a name anywhere.
+pub fn memory_file() -> Result<OwnedFd> {
+    rustix::fs::memfd_create(c"lane", rustix::fs::MemfdFlags::CLOEXEC).asked("memfd_create", b"")
+}
+
+/// What one call gives from `offset` on. Of a regular file that is all there is, or a full buffer.
+pub fn read_once_at(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    let fd = fd.as_fd();
+    retry(|| rustix::io::pread(fd, &mut *buffer, offset)).asked("pread", b"")
+}
+
 /// True where both files hold the same bytes. Sizes are compared first; two names of one inode are not read.
 pub fn same_content(a: impl AsFd, b: impl AsFd) -> Result<bool> {
     let (a, b) = (a.as_fd(), b.as_fd());
@@ -324,6 +397,21 @@ mod tests {
             assert_eq!(to.metadata().expect("stat").len(), 64 << 20);
             assert!(to.metadata().expect("stat").blocks() * 512 < 1 << 20);
         }
+    }
+
+    #[test]
+    fn extents_are_what_was_written_and_nothing_of_the_holes() {
+        let (_dir, _, to) = pair(b"");
+        assert_eq!(extents(&to, 0).expect("extents"), []);
+        set_len(&to, 8 << 20).expect("set_len");
+        assert_eq!(extents(&to, 8 << 20).expect("extents"), []);
+        write_all_at(&to, &[1; 65536], 1 << 20).expect("write");
+        start_writeback(&to, 1 << 20, 65536);
+        assert_eq!(extents(&to, 8 << 20).expect("extents"), [(1 << 20, (1 << 20) + 65536)]);
+        assert_eq!(extents(&to, (1 << 20) + 10).expect("extents"), [(1 << 20, (1 << 20) + 10)]);
+        let memory = memory_file().expect("memfd");
+        write_all_at(&memory, b"x", 4).expect("write");
+        assert_eq!(read_all(&memory).expect("read"), b"\0\0\0\0x");
     }
 
     #[test]

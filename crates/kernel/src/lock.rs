@@ -1,4 +1,4 @@
-//! Exclusive locks on lock files, by flock(2).
+//! Exclusive and shared locks on lock files, by flock(2).
 //!
 //! Invariant: who holds a [`Lock`] holds the file that the name means now: a file that was unlinked or
 //! replaced between opening and locking does not count. The lock ends with the descriptor, so also with
@@ -29,12 +29,41 @@ impl AsFd for Lock {
 /// Takes the lock file `name` in `dir` (made with mode 0600 where it is missing), or `None` where
 /// somebody else holds it. Writes our pid into it.
 pub fn try_exclusive(dir: impl AsFd, name: &[u8]) -> Result<Option<Lock>> {
+    let lock = try_lock(dir.as_fd(), name, FlockOperation::NonBlockingLockExclusive)?;
+    if let Some(lock) = &lock {
+        write_pid(&lock.fd)?;
+    }
+    Ok(lock)
+}
+
+/// As [`try_exclusive`], but shared: any number may hold it so, and none while somebody holds it exclusively.
+pub fn try_shared(dir: impl AsFd, name: &[u8]) -> Result<Option<Lock>> {
+    try_lock(dir.as_fd(), name, FlockOperation::NonBlockingLockShared)
+}
+
+/// Waits for the lock in common with others, at most for `deadline`; then `ETIMEDOUT`.
+pub fn shared_blocking(dir: impl AsFd, name: &[u8], deadline: Duration) -> Result<Lock> {
     let dir = dir.as_fd();
+    waiting(name, deadline, || try_shared(dir, name))
+}
+
+/// Takes the whole of an open file for this descriptor, waiting for whoever has it, at most for `deadline`.
+/// The lock ends with the last copy of the descriptor.
+pub fn hold_file(fd: impl AsFd, deadline: Duration) -> Result<()> {
+    let fd = fd.as_fd();
+    waiting(b"", deadline, || match retry(|| rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive)) {
+        Ok(()) => Ok(Some(())),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(errno).asked("flock", b""),
+    })
+}
+
+fn try_lock(dir: BorrowedFd<'_>, name: &[u8], operation: FlockOperation) -> Result<Option<Lock>> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     loop {
         let fd =
             retry(|| rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)).asked("openat", name)?;
-        match retry(|| rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)) {
+        match retry(|| rustix::fs::flock(&fd, operation)) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(errno) => return Err(errno).asked("flock", name),
@@ -42,10 +71,7 @@ pub fn try_exclusive(dir: impl AsFd, name: &[u8]) -> Result<Option<Lock>> {
         // The holder before us may have removed the file after we opened it: then we hold a lock on nothing.
         let ours = meta::stat_fd(&fd)?.identity();
         match meta::stat_at_if_there(dir, name)? {
-            Some(stat) if stat.identity() == ours => {
-                write_pid(&fd)?;
-                return Ok(Some(Lock { fd }));
-            }
+            Some(stat) if stat.identity() == ours => return Ok(Some(Lock { fd })),
             _ => {}
         }
     }
@@ -54,11 +80,15 @@ pub fn try_exclusive(dir: impl AsFd, name: &[u8]) -> Result<Option<Lock>> {
 /// Waits for the lock, at most for `deadline`; then `ETIMEDOUT`.
 pub fn exclusive_blocking(dir: impl AsFd, name: &[u8], deadline: Duration) -> Result<Lock> {
     let dir = dir.as_fd();
+    waiting(name, deadline, || try_exclusive(dir, name))
+}
+
+fn waiting<T>(name: &[u8], deadline: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let begun = Instant::now();
     let mut pause = Duration::from_micros(500);
     loop {
-        if let Some(lock) = try_exclusive(dir, name)? {
-            return Ok(lock);
+        if let Some(got) = ask()? {
+            return Ok(got);
         }
         let Some(left) = deadline.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
             return Err(Error::new("flock", name, Errno::TIMEDOUT));
@@ -132,6 +162,18 @@ mod tests {
             drop(held);
             waiting.join().expect("thread").expect("lock");
         });
+    }
+
+    #[test]
+    fn many_hold_a_shared_lock_and_nobody_an_exclusive_one_beside_them() {
+        let (_keep, fd) = dir();
+        let one = try_shared(&fd, b"lock").expect("lock").expect("free");
+        let two = shared_blocking(&fd, b"lock", Duration::from_secs(20)).expect("free");
+        assert!(try_exclusive(&fd, b"lock").expect("lock").is_none());
+        drop((one, two));
+        let alone = try_exclusive(&fd, b"lock").expect("lock").expect("free");
+        assert!(try_shared(&fd, b"lock").expect("lock").is_none());
+        hold_file(&alone, Duration::ZERO).expect("a holder may ask again");
     }
 
     #[test]

@@ -96,6 +96,28 @@ pub fn file_beneath(dir: impl AsFd, path: &[u8]) -> Result<OwnedFd> {
     }
 }
 
+/// What stands under the single name `name` in `dir`, for reading: not followed, never blocking, and without
+/// moving its access time where we own it. The caller looks at what was opened.
+pub fn name_in(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd> {
+    let dir = dir.as_fd();
+    if name.contains(&b'/') || name == b".." {
+        return Err(Error::new("openat", name, Errno::XDEV));
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match retry(|| rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty())) {
+        Err(Errno::PERM) => retry(|| rustix::fs::openat(dir, name, flags, Mode::empty())),
+        answer => answer,
+    }
+    .asked("openat", name)
+}
+
+/// The regular file `name` in `dir` for reading and writing, made with `mode` where it is missing.
+pub fn log_in(dir: impl AsFd, name: &[u8], mode: u32) -> Result<OwnedFd> {
+    let dir = dir.as_fd();
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    retry(|| rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(mode & 0o777))).asked("openat", name)
+}
+
 /// An `O_PATH` descriptor of whatever stands at `path` beneath `dir`, the link itself where it is one.
 pub fn path_beneath(dir: impl AsFd, path: &[u8]) -> Result<OwnedFd> {
     open_beneath(dir, path, OFlags::PATH, Mode::empty())

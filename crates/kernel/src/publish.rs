@@ -48,6 +48,70 @@ pub fn temp_file(dir: impl AsFd, mode: u32) -> Result<(OwnedFd, Vec<u8>)> {
     Err(Error::new("openat", TEMP_PREFIX, Errno::EXIST))
 }
 
+/// A file that is written before it has a name, so that a kill at any point leaves nothing behind. Where the
+/// filesystem has no unnamed files, it stands under a temporary name that is removed when this is dropped.
+#[derive(Debug)]
+pub struct Draft {
+    /// Where the temporary name stands, if there is one.
+    dir: OwnedFd,
+    fd: OwnedFd,
+    temp: Option<Vec<u8>>,
+}
+
+impl Draft {
+    /// An empty file for reading and writing on the filesystem of `dir`. `mode` is subject to the umask.
+    pub fn begin(dir: impl AsFd, mode: u32) -> Result<Draft> {
+        let dir = crate::open::path_beneath(dir, b"")?;
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match retry(|| rustix::fs::openat(&dir, c".", flags, Mode::from_raw_mode(mode & 0o777))) {
+            Ok(fd) => Ok(Draft { dir, fd, temp: None }),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {
+                let (fd, temp) = temp_file(&dir, mode)?;
+                Ok(Draft { dir, fd, temp: Some(temp) })
+            }
+            Err(errno) => Err(errno).asked("openat", b"O_TMPFILE"),
+        }
+    }
+
+    /// Gives the file its name in `dir` and syncs that directory; false where the name is taken, which leaves what
+    /// stands there. The content must have been synced before.
+    pub fn publish(mut self, dir: impl AsFd, name: &[u8]) -> Result<bool> {
+        let dir = dir.as_fd();
+        let answer = match &self.temp {
+            Some(temp) => rename_noreplace(&self.dir, temp, dir, name),
+            None => {
+                let path = crate::meta::proc_path(self.fd.as_fd());
+                let (cwd, flags) = (rustix::fs::CWD, AtFlags::SYMLINK_FOLLOW);
+                retry(|| rustix::fs::linkat(cwd, path.as_slice(), dir, name, flags)).asked("linkat", name)
+            }
+        };
+        let published = match answer {
+            Ok(()) => {
+                self.temp = None;
+                true
+            }
+            Err(error) if error.errno == Errno::EXIST => false,
+            Err(error) => return Err(error),
+        };
+        sync_dir(dir)?;
+        Ok(published)
+    }
+}
+
+impl AsFd for Draft {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(temp) = &self.temp {
+            forget(self.dir.as_fd(), temp);
+        }
+    }
+}
+
 /// A name that nobody else in this boot uses.
 pub fn temp_name() -> Vec<u8> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -106,6 +170,12 @@ pub fn sync_dir(dir: impl AsFd) -> Result<()> {
 pub fn sync_file(file: impl AsFd) -> Result<()> {
     let file = file.as_fd();
     retry(|| rustix::fs::fsync(file)).asked("fsync", b"")
+}
+
+/// Puts the content of a file on disk, and of its metadata what is needed to read it again.
+pub fn sync_data(file: impl AsFd) -> Result<()> {
+    let file = file.as_fd();
+    retry(|| rustix::fs::fdatasync(file)).asked("fdatasync", b"")
 }
 
 /// Puts everything of the filesystem that `fd` is on on disk, in one call.
@@ -179,6 +249,21 @@ mod tests {
         assert_eq!(rename_noreplace(&fd, b"b", &fd, b"a").expect_err("taken").errno, Errno::EXIST);
         rename_noreplace(&fd, b"b", &fd, b"c").expect("rename");
         assert!(keep.path().join("c").is_file());
+    }
+
+    #[test]
+    fn a_draft_has_no_name_before_it_is_published_and_replaces_nothing() {
+        let (keep, fd) = dir();
+        let draft = Draft::begin(&fd, 0o400).expect("begin");
+        crate::bytes::write_all_at(&draft, b"one", 0).expect("write");
+        sync_data(&draft).expect("sync");
+        assert!(entries(&fd).expect("list").is_empty());
+        assert!(draft.publish(&fd, b"f").expect("publish"));
+        assert_eq!(std::fs::read(keep.path().join("f")).expect("read"), b"one");
+        assert!(!Draft::begin(&fd, 0o600).expect("begin").publish(&fd, b"f").expect("taken"));
+        assert_eq!(std::fs::read(keep.path().join("f")).expect("read"), b"one");
+        drop(Draft::begin(&fd, 0o600).expect("begin"));
+        assert_eq!(entries(&fd).expect("list").len(), 1);
     }
 
     #[test]

@@ -12,7 +12,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("sandbox", &["tree", "kernel"]),
     ("ledger", &["tree"]),
     ("review", &["tree", "kernel"]),
-    ("engine", &["workspace", "sandbox", "ledger", "review", "tree", "kernel"]),
+    ("store", &["tree", "kernel"]),
+    ("engine", &["workspace", "sandbox", "ledger", "review", "store", "tree", "kernel"]),
     ("cli", &["engine", "tree", "sandbox"]),
     ("testkit", &[]),
     ("xtask", &[]),
@@ -28,6 +29,8 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("gix-imara-diff", &["review"]),
+    ("blake3", &["store"]),
+    ("fastcdc", &["store"]),
     ("vt100", &["testkit", "cli"]),
 ];
 

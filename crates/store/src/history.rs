@@ -1,0 +1,467 @@
+//! A lane's history: an append-only log of snapshots, moves of the position, and removals by a collection.
+//!
+//! ```text
+//! frame  48  "LKHR", kind (u8), zeros (3), length (u32), zero (u32), hash of the payload; then the payload
+//! ```
+//!
+//! Invariant: what was appended and synced is never written again. A frame that a kill or a full disk left unfinished at
+//! the end counts as not there; damage in the middle costs the frames that it touches and no other.
+
+use std::collections::HashSet;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use kernel::publish::{self, TEMP_PREFIX};
+use kernel::{bytes, dir, lock, meta, open};
+
+use crate::encode::{Decoded, Malformed, Put, Take, hash_at, u32_at};
+use crate::error::{Error, Result, Stepping as _};
+use crate::id::SnapshotId;
+use crate::record::{Record, SnapshotKind};
+use crate::steps::Step;
+use crate::store::Store;
+
+const MAGIC: &[u8; 4] = b"LKHR";
+const HEAD: usize = 48;
+const CONTEXT: &str = "lanekeeper store v1 history";
+const SUFFIX: &str = ".log";
+/// Longest record.
+const MAX: usize = 64 << 20;
+/// How long an append waits for another one to the same log.
+const WAIT: Duration = Duration::from_secs(60);
+/// Shortest part of an id that stands for it.
+const PREFIX: usize = 4;
+
+/// A lane's name in the store: `A-Z a-z 0-9 _ -`, at most 100 of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneKey(String);
+
+impl LaneKey {
+    /// Checks a name.
+    pub fn new(text: &str) -> Result<LaneKey> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if text.is_empty() || text.len() > 100 || !text.chars().all(fits) {
+            return Err(Error::NotALaneId(text.escape_debug().to_string()));
+        }
+        Ok(LaneKey(text.to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn file_name(&self) -> String {
+        format!("{}{SUFFIX}", self.0)
+    }
+}
+
+/// One entry of a history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A snapshot was taken; the lane stands at it.
+    Snapshot(Box<Record>),
+    /// The lane was put to the state of a snapshot.
+    Moved {
+        /// Which.
+        to: SnapshotId,
+        /// Milliseconds since 1970 UTC.
+        time_ms: i64,
+        /// The verb that did it.
+        why: Vec<u8>,
+    },
+    /// A collection thinned out these: they resolve no more.
+    Removed {
+        /// Which.
+        ids: Vec<SnapshotId>,
+        /// Milliseconds since 1970 UTC.
+        time_ms: i64,
+    },
+}
+
+impl Event {
+    fn kind(&self) -> u8 {
+        match self {
+            Event::Snapshot(_) => 1,
+            Event::Moved { .. } => 2,
+            Event::Removed { .. } => 3,
+        }
+    }
+
+    fn payload(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Event::Snapshot(record) => return record.encode(),
+            Event::Moved { to, time_ms, why } => {
+                out.raw(&to.0);
+                out.signed(*time_ms);
+                out.bytes(why);
+            }
+            Event::Removed { ids, time_ms } => {
+                out.signed(*time_ms);
+                out.number(ids.len() as u64);
+                ids.iter().for_each(|id| out.raw(&id.0));
+            }
+        }
+        out
+    }
+
+    fn decode(kind: u8, payload: &[u8]) -> Decoded<Event> {
+        let mut take = Take(payload);
+        let event = match kind {
+            1 => {
+                let record = Record::decode(payload).map_err(|_| Malformed("a snapshot record is malformed"))?;
+                return Ok(Event::Snapshot(Box::new(record)));
+            }
+            2 => {
+                let (to, time_ms) = (SnapshotId(take.hash()?), take.signed()?);
+                Event::Moved { to, time_ms, why: take.bytes()?.to_vec() }
+            }
+            3 => {
+                let time_ms = take.signed()?;
+                let count = take.count()?;
+                let ids = (0..count).map(|_| take.hash().map(SnapshotId)).collect::<Decoded<_>>()?;
+                Event::Removed { ids, time_ms }
+            }
+            _ => return Err(Malformed("a record of an unknown kind")),
+        };
+        take.end()?;
+        Ok(event)
+    }
+}
+
+fn hash(kind: u8, payload: &[u8]) -> [u8; 32] {
+    if kind == 1 {
+        // A snapshot's frame carries its id.
+        return SnapshotId::of(payload).0;
+    }
+    let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
+    hasher.update(&[kind]).update(payload);
+    *hasher.finalize().as_bytes()
+}
+
+fn frame(event: &Event) -> Result<Vec<u8>> {
+    let payload = event.payload();
+    if payload.len() > MAX {
+        let size = payload.len() as u64;
+        return Err(Error::TooLarge { what: "history record", size, limit: MAX as u64 });
+    }
+    let mut out = vec![0; HEAD];
+    out[..4].copy_from_slice(MAGIC);
+    out[4] = event.kind();
+    out[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    out[16..48].copy_from_slice(&hash(event.kind(), &payload));
+    out.extend_from_slice(&payload);
+    Ok(out)
+}
+
+/// An event with its place in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    /// Where its frame begins.
+    pub offset: u64,
+    /// What it says.
+    pub event: Event,
+}
+
+/// Bytes of a log that are no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stray {
+    /// Where they begin.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+    /// True for what an interrupted append leaves at the end: nothing that anybody was told of.
+    pub unfinished: bool,
+}
+
+/// A lane's history, read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History {
+    /// All events, the oldest first.
+    pub events: Vec<Logged>,
+    /// What is no event.
+    pub strays: Vec<Stray>,
+    ids: Vec<(SnapshotId, usize)>,
+    removed: HashSet<SnapshotId>,
+    position: Option<SnapshotId>,
+    /// Where the next frame goes.
+    end: u64,
+}
+
+impl History {
+    /// Reads the bytes of a log. Any bytes are a history.
+    pub(crate) fn parse(log: &[u8]) -> History {
+        let mut history = History::default();
+        let mut at = 0;
+        while at < log.len() {
+            if let Some((event, len)) = frame_at(log, at) {
+                history.take(at as u64, event);
+                at += len;
+                history.end = at as u64;
+                continue;
+            }
+            // The next frame that is whole; what lies before it is lost.
+            let next = (at + 1..log.len()).find(|next| {
+                log[*next..].starts_with(MAGIC) && frame_at(log, *next).is_some()
+            });
+            let end = next.unwrap_or(log.len());
+            let unfinished = next.is_none() && is_unfinished(&log[at..]);
+            history.strays.push(Stray { offset: at as u64, len: (end - at) as u64, unfinished });
+            if !unfinished {
+                history.end = end as u64;
+            }
+            at = end;
+        }
+        history
+    }
+
+    fn take(&mut self, offset: u64, event: (Event, SnapshotId)) {
+        let (event, id) = event;
+        match &event {
+            Event::Snapshot(_) => {
+                self.ids.push((id, self.events.len()));
+                self.position = Some(id);
+            }
+            Event::Moved { to, .. } => self.position = Some(*to),
+            Event::Removed { ids, .. } => self.removed.extend(ids),
+        }
+        self.events.push(Logged { offset, event });
+    }
+
+    /// The snapshot that the lane stands at.
+    pub fn position(&self) -> Option<SnapshotId> {
+        self.position
+    }
+
+    /// All snapshots that were not thinned out, the oldest first.
+    pub fn snapshots(&self) -> impl DoubleEndedIterator<Item = (SnapshotId, &Record)> {
+        self.ids.iter().filter(|(id, _)| !self.removed.contains(id)).filter_map(|(id, number)| {
+            match &self.events[*number].event {
+                Event::Snapshot(record) => Some((*id, &**record)),
+                _ => None,
+            }
+        })
+    }
+
+    /// The snapshot of this id.
+    pub fn get(&self, id: SnapshotId) -> Option<&Record> {
+        self.snapshots().find(|(known, _)| *known == id).map(|(_, record)| record)
+    }
+
+    /// Sequence of the newest snapshot, thinned out or not; 0 where there is none.
+    pub fn last_sequence(&self) -> u64 {
+        let last = self.ids.iter().rev().find_map(|(_, number)| match &self.events[*number].event {
+            Event::Snapshot(record) => Some(record.sequence),
+            _ => None,
+        });
+        last.unwrap_or(0)
+    }
+
+    /// The snapshots that a reference means: the name of a named one, or the front of an id.
+    pub fn candidates(&self, reference: &str) -> Vec<SnapshotId> {
+        let digits = reference.len() >= PREFIX && reference.bytes().all(|b| b.is_ascii_hexdigit());
+        let prefix = reference.to_ascii_lowercase();
+        self.snapshots()
+            .filter(|(id, record)| {
+                let named = record.kind == SnapshotKind::Named && record.message == reference.as_bytes();
+                named || digits && id.to_string().starts_with(&prefix)
+            })
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// The one snapshot that a reference means.
+    pub fn resolve(&self, reference: &str) -> Result<SnapshotId> {
+        let found = self.candidates(reference);
+        match found[..] {
+            [id] => Ok(id),
+            [] => Err(Error::NoSuchSnapshot(reference.escape_debug().to_string())),
+            _ => Err(Error::Ambiguous { reference: reference.to_owned(), found }),
+        }
+    }
+}
+
+/// The whole frame at `at`: its event with its hash, and its length.
+fn frame_at(log: &[u8], at: usize) -> Option<((Event, SnapshotId), usize)> {
+    let head = log.get(at..at + HEAD)?;
+    if head[..4] != *MAGIC || head[5..8] != [0; 3] || head[12..16] != [0; 4] {
+        return None;
+    }
+    let len = u32_at(head, 8) as usize;
+    let payload = log.get(at + HEAD..(at + HEAD).checked_add(len)?)?;
+    let claimed = hash_at(head, 16);
+    if hash(head[4], payload) != claimed {
+        return None;
+    }
+    let event = Event::decode(head[4], payload).ok()?;
+    Some(((event, SnapshotId(claimed)), HEAD + len))
+}
+
+/// True where these last bytes of a log are an append that did not end: cut off, or not filled in.
+fn is_unfinished(rest: &[u8]) -> bool {
+    if rest.iter().all(|byte| *byte == 0) {
+        return true;
+    }
+    if !rest.starts_with(&MAGIC[..rest.len().min(4)]) {
+        return false;
+    }
+    if rest.len() < HEAD {
+        return true;
+    }
+    let whole = HEAD + u32_at(rest, 8) as usize;
+    rest.len() < whole || rest[rest.len() - 8..].iter().all(|byte| *byte == 0)
+}
+
+impl Store {
+    /// The history of a lane; empty where it has none.
+    pub fn history(&self, lane: &LaneKey) -> Result<History> {
+        let name = lane.file_name();
+        let fd = match open::file_beneath(&self.history, name.as_bytes()) {
+            Ok(fd) => fd,
+            Err(error) if error.is_not_found() => return Ok(History::default()),
+            Err(error) => return Err(error).stepping("open", name),
+        };
+        Ok(History::parse(&bytes::read_all(&fd).stepping("read", name)?))
+    }
+
+    /// All lanes that have a history, sorted.
+    pub fn lanes(&self) -> Result<Vec<LaneKey>> {
+        let names = dir::entries(&self.history).stepping("list", b"history")?;
+        Ok(names
+            .into_iter()
+            .filter(|item| !item.name.starts_with(TEMP_PREFIX))
+            .filter_map(|item| {
+                let text = String::from_utf8(item.name).ok()?;
+                LaneKey::new(text.strip_suffix(SUFFIX)?).ok()
+            })
+            .collect())
+    }
+
+    /// Says that a lane now stands at a snapshot, of its own history or another's.
+    pub fn record_move(&self, lane: &LaneKey, to: SnapshotId, time_ms: i64, why: &[u8]) -> Result<()> {
+        self.require_writable()?;
+        append(self, lane, |_| ((), Event::Moved { to, time_ms, why: why.to_vec() })).map(drop)
+    }
+
+    /// Forgets a lane's history and stamps for good. What it stored goes with the next collection.
+    pub fn forget_lane(&self, lane: &LaneKey) -> Result<()> {
+        self.require_writable()?;
+        let name = lane.file_name();
+        crate::index::forget(self.history.as_fd(), name.as_bytes()).stepping("remove", &name)?;
+        publish::sync_dir(&self.history).stepping("sync", b"history")?;
+        crate::capture::stamps::forget(self, lane)
+    }
+}
+
+/// Appends one event, made from the history as it is, and syncs it.
+pub(crate) fn append<T>(
+    store: &Store,
+    lane: &LaneKey,
+    make: impl FnOnce(&History) -> (T, Event),
+) -> Result<(T, Event)> {
+    let name = lane.file_name();
+    let fd = open::log_in(&store.history, name.as_bytes(), 0o600).stepping("open", &name)?;
+    match lock::hold_file(&fd, WAIT) {
+        Err(error) if error.errno == kernel::Errno::TIMEDOUT => return Err(Error::Busy),
+        answer => answer.stepping("lock", &name)?,
+    }
+    let log = bytes::read_all(&fd).stepping("read", &name)?;
+    let history = History::parse(&log);
+    let (answer, event) = make(&history);
+    let frame = frame(&event)?;
+    let written = write(store, &fd, &frame, history.end, log.len() as u64, &name);
+    if written.is_err() {
+        // Whether it reached the disk is not known: nobody was told of it, so it goes. If even this fails, the
+        // next one to append finds it whole, and it stays as a snapshot that nobody asked for by id.
+        let _ = bytes::set_len(&fd, history.end);
+    }
+    written.map(|()| (answer, event))
+}
+
+fn write(
+    store: &Store,
+    fd: &std::os::fd::OwnedFd,
+    frame: &[u8],
+    end: u64,
+    len: u64,
+    name: &str,
+) -> Result<()> {
+    if len > end {
+        bytes::set_len(fd, end).stepping("cut off", name)?;
+    }
+    store.steps.at(Step::HistoryAppend).stepping("append to", name)?;
+    bytes::write_all_at(fd, frame, end).stepping("append to", name)?;
+    store.steps.at(Step::HistorySync).stepping("sync", name)?;
+    publish::sync_data(fd).stepping("sync", name)?;
+    if end == 0 {
+        publish::sync_dir(&store.history).stepping("sync", b"history")?;
+    }
+    let there = meta::stat_at_if_there(&store.history, name.as_bytes()).stepping("stat", name)?;
+    if there.map(|stat| stat.identity()) != Some(meta::stat_fd(fd).stepping("stat", name)?.identity()) {
+        return Err(Error::NoSuchSnapshot(format!("the lane {name} was forgotten meanwhile")));
+    }
+    store.steps.at(Step::HistoryDone).stepping("append to", name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> (Vec<u8>, Vec<usize>) {
+        let to = SnapshotId([7; 32]);
+        let events = [
+            Event::Moved { to, time_ms: 5, why: b"undo".to_vec() },
+            Event::Removed { ids: vec![to, SnapshotId([8; 32])], time_ms: 6 },
+            Event::Moved { to: SnapshotId([9; 32]), time_ms: 7, why: b"x".to_vec() },
+        ];
+        let mut bytes = Vec::new();
+        let mut ends = Vec::new();
+        for event in &events {
+            bytes.extend_from_slice(&frame(event).expect("small"));
+            ends.push(bytes.len());
+        }
+        (bytes, ends)
+    }
+
+    #[test]
+    fn a_log_that_is_cut_anywhere_has_all_whole_frames_and_a_tail_that_does_not_count() {
+        let (bytes, ends) = log();
+        for len in 0..=bytes.len() {
+            let history = History::parse(&bytes[..len]);
+            let whole = ends.iter().filter(|end| **end <= len).count();
+            assert_eq!(history.events.len(), whole, "{len}");
+            assert_eq!(history.end, if whole == 0 { 0 } else { ends[whole - 1] as u64 });
+            assert!(history.strays.iter().all(|stray| stray.unfinished));
+            let mut zeros = bytes[..len].to_vec();
+            zeros.resize(bytes.len() + 40, 0);
+            assert_eq!(History::parse(&zeros).events.len(), whole);
+        }
+        assert_eq!(History::parse(&bytes).position(), Some(SnapshotId([9; 32])));
+    }
+
+    #[test]
+    fn a_changed_byte_costs_one_frame_and_the_others_are_read() {
+        let (bytes, ends) = log();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x40;
+            let history = History::parse(&damaged);
+            assert_eq!(history.events.len(), ends.len() - 1, "{at}");
+            // What is in the middle is kept, and so is a last frame that only looks damaged.
+            assert_eq!(history.strays.len(), 1);
+            if at < ends[1] {
+                assert!(!history.strays[0].unfinished);
+                assert_eq!(history.end, bytes.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_have_plain_names() {
+        assert!(LaneKey::new("01H-x_Y").is_ok());
+        for bad in ["", "a/b", "..", "a.b", "ä", &"x".repeat(101)] {
+            assert!(LaneKey::new(bad).is_err(), "{bad}");
+        }
+    }
+}

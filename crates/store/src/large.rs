@@ -1,0 +1,169 @@
+//! Large and sparse files on their way into the store: cut into parts by content, holes kept; where the filesystem can
+//! share blocks, the whole file is shared and nothing is copied.
+//!
+//! Invariant: the list of parts follows from the bytes and holes alone, whether they are shared or copied. A shared
+//! file is read only after it was shared, so that its parts are of one moment.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use fastcdc::v2020::FastCDC;
+use kernel::publish::{self, Draft};
+use kernel::{Errno, bytes, meta, node, open};
+
+use crate::content::{LIST, Part, encode_list, ends_list};
+use crate::error::{Result, Stepping as _};
+use crate::id::{ObjectId, ObjectKind};
+use crate::steps::Step;
+use crate::writer::Writer;
+
+/// Smallest, usual and largest part. Parts of one content stay the same as long as these and the cutting (FastCDC of
+/// 2020, normalization level 1) do; another choice is another format.
+const MIN: usize = 32 * 1024;
+const USUAL: usize = 128 * 1024;
+const MAX: usize = 256 * 1024;
+
+/// Bytes read at once.
+const BUFFER: usize = 4 << 20;
+
+/// The file of a list of parts, below `large`.
+pub(crate) fn path(id: ObjectId) -> String {
+    let name = id.to_string();
+    format!("{}/{name}", &name[..2])
+}
+
+impl Writer<'_> {
+    /// Stores a file in parts and gives its list and length; `None` where it is small and has no holes after all, so
+    /// that it is better one object.
+    pub(crate) fn large(&mut self, file: BorrowedFd<'_>, size: u64, small: bool) -> Result<Option<(ObjectId, u64)>> {
+        if small && bytes::extents(file, size).stepping("read", b"content")? == [(0, size)] {
+            return Ok(None);
+        }
+        let shared = if small { None } else { self.share(file)? };
+        let from = shared.as_ref().map_or(file, |draft| draft.as_fd());
+        // Where it was shared, what it is now is what counts.
+        let size = if shared.is_some() { meta::stat_fd(from).stepping("read", b"content")?.size } else { size };
+        let extents = bytes::extents(from, size).stepping("read", b"content")?;
+        let mut parts = Vec::new();
+        let mut at = 0;
+        for (start, end) in extents {
+            if start > at {
+                parts.push(Part::Hole(start - at));
+            }
+            at = self.cut(from, start, end, shared.is_none(), &mut parts)?;
+            if at < end {
+                // Shorter than it was a moment ago; the caller compares stats and tries again.
+                break;
+            }
+        }
+        if at < size {
+            parts.push(Part::Hole(size - at));
+        }
+        let id = self.lists(parts)?;
+        if let Some(draft) = shared {
+            self.publish_shared(draft, id)?;
+        }
+        Ok(Some((id, size)))
+    }
+
+    /// Cuts one run of bytes into parts; answers where it ended.
+    fn cut(
+        &mut self,
+        from: BorrowedFd<'_>,
+        start: u64,
+        end: u64,
+        store: bool,
+        parts: &mut Vec<Part>,
+    ) -> Result<u64> {
+        let mut buffer = vec![0; BUFFER.min((end - start) as usize)];
+        let (mut at, mut filled) = (start, 0);
+        loop {
+            let rest = (end - at) as usize - filled;
+            let want = rest.min(buffer.len() - filled);
+            let got = bytes::read_full_at(from, &mut buffer[filled..filled + want], at + filled as u64)
+                .stepping("read", b"content")?;
+            filled += got;
+            let last = got < want || want == rest;
+            let mut done = 0;
+            // A cut depends on at most MAX bytes, so that those are seen whole unless the run ends.
+            for chunk in FastCDC::new(&buffer[..filled], MIN, USUAL, MAX) {
+                if !last && filled - chunk.offset < MAX {
+                    break;
+                }
+                let bytes = &buffer[chunk.offset..chunk.offset + chunk.length];
+                let id = ObjectId::of(ObjectKind::Blob, bytes);
+                if store {
+                    self.put(ObjectKind::Blob, id, bytes)?;
+                }
+                parts.push(Part::Data(bytes.len() as u64, id));
+                done = chunk.offset + chunk.length;
+            }
+            at += done as u64;
+            buffer.copy_within(done..filled, 0);
+            filled -= done;
+            if last {
+                return Ok(at);
+            }
+        }
+    }
+
+    /// Stores parts as a list, or as a list of lists.
+    fn lists(&mut self, mut parts: Vec<Part>) -> Result<ObjectId> {
+        let mut level = 0;
+        loop {
+            let mut lists = Vec::new();
+            let mut list = Vec::new();
+            let count = parts.len();
+            for (number, part) in parts.into_iter().enumerate() {
+                list.push(part);
+                let ends = matches!(part, Part::Data(_, id) if ends_list(&id));
+                if ends || list.len() == LIST || number + 1 == count {
+                    let len = list.iter().map(|part| match part {
+                        Part::Hole(len) | Part::Data(len, _) => *len,
+                    });
+                    let len = len.sum();
+                    lists.push(Part::Data(len, self.put_object(ObjectKind::Parts, &encode_list(level, &list))?));
+                    list.clear();
+                }
+            }
+            match lists[..] {
+                [] => return self.put_object(ObjectKind::Parts, &encode_list(level, &[])),
+                [Part::Data(_, id)] => return Ok(id),
+                _ => {}
+            }
+            parts = lists;
+            level += 1;
+        }
+    }
+
+    /// A file without a name that shares all blocks of this one; `None` where that cannot be.
+    fn share(&mut self, file: BorrowedFd<'_>) -> Result<Option<Draft>> {
+        let store = self.store;
+        if !store.may_clone() {
+            return Ok(None);
+        }
+        let draft = Draft::begin(&store.large, 0o400).stepping("make", b"large file")?;
+        store.steps.at(Step::LargeWrite).stepping("share", b"large file")?;
+        if bytes::clone_content(file, &draft).stepping("share", b"large file")? {
+            return Ok(Some(draft));
+        }
+        store.cannot_clone();
+        Ok(None)
+    }
+
+    fn publish_shared(&mut self, draft: Draft, id: ObjectId) -> Result<()> {
+        let store = self.store;
+        let name = path(id);
+        let (front, last) = name.split_once('/').unwrap_or_default();
+        match node::mkdir_at(&store.large, front.as_bytes(), 0o700) {
+            Ok(()) => publish::sync_dir(&store.large).stepping("sync", front)?,
+            Err(error) if error.errno == Errno::EXIST => {}
+            Err(error) => return Err(error).stepping("make directory", front),
+        }
+        let dir = open::dir_beneath(&store.large, front.as_bytes()).stepping("open", front)?;
+        store.steps.at(Step::LargeSync).stepping("sync", &name)?;
+        publish::sync_data(&draft).stepping("sync", &name)?;
+        store.steps.at(Step::LargePublish).stepping("publish", &name)?;
+        draft.publish(&dir, last.as_bytes()).stepping("publish", &name)?;
+        Ok(())
+    }
+}

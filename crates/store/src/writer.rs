@@ -1,0 +1,241 @@
+//! [`Writer`]: everything that one snapshot adds to the store, and the order in which it becomes true.
+//!
+//! Invariant: an id is given out only after every object behind it, the names of the files that hold them and the
+//! record itself are synced, in this order. Until then nothing resolves, and what a kill leaves is an unnamed file.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+
+use kernel::meta::{self, RawStat};
+use kernel::bytes;
+
+use crate::content::{Content, INLINE, LARGE};
+use crate::error::{Error, Result, Stepping as _};
+use crate::history::{self, Event, LaneKey};
+use crate::id::{ObjectId, ObjectKind, SnapshotId};
+use crate::index::Index;
+use crate::pack::MAX_OBJECT;
+use crate::pack::write::PackWriter;
+use crate::record::{NewSnapshot, Record};
+use crate::store::{Held, Store};
+
+/// A pack is closed when it is this large, and another begun: what is collected later is rewritten pack by pack.
+const PACK: u64 = 256 << 20;
+/// A file from this size on that takes less room than it is long may have holes.
+const SPARSE: u64 = 64 * 1024;
+/// Times that a file which changes while it is read is read again.
+const AGAIN: u32 = 3;
+
+/// A file as it was taken.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    /// Its content.
+    pub content: Content,
+    /// What it was when it was read.
+    pub stat: RawStat,
+    /// False where it kept changing while it was read: the content is of no one moment.
+    pub steady: bool,
+}
+
+/// What a writer has added so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Added {
+    /// Objects that the store did not have.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Objects on their way into a store. Dropping it forgets them.
+#[derive(Debug)]
+#[must_use = "nothing is stored until the writer is finished"]
+pub struct Writer<'s> {
+    pub(crate) store: &'s Store,
+    _held: Held,
+    index: Arc<Index>,
+    pack: PackWriter,
+    fresh: HashSet<ObjectId>,
+    /// Nodes and lists that are not published yet, for those that build upon them.
+    unread: HashMap<ObjectId, Arc<[u8]>>,
+    scratch: Vec<u8>,
+    added: Added,
+}
+
+impl Store {
+    /// Begins to add to the store. Waits while a collection removes; others may write at the same time.
+    pub fn begin(&self) -> Result<Writer<'_>> {
+        self.require_writable()?;
+        if self.index().remnants {
+            self.sweep()?;
+        }
+        let held = self.hold()?;
+        // Only now: what a collection removed before must not count as there.
+        let index = self.refresh()?;
+        Ok(Writer {
+            store: self,
+            _held: held,
+            index,
+            pack: PackWriter::default(),
+            fresh: HashSet::new(),
+            unread: HashMap::new(),
+            scratch: Vec::new(),
+            added: Added::default(),
+        })
+    }
+}
+
+impl Writer<'_> {
+    /// The store that is written to.
+    pub fn store(&self) -> &Store {
+        self.store
+    }
+
+    /// What was added so far.
+    pub fn added(&self) -> Added {
+        self.added
+    }
+
+    /// True where an object is stored, or about to be.
+    pub(crate) fn has(&self, id: &ObjectId) -> Result<bool> {
+        Ok(self.fresh.contains(id) || self.index.find(id).stepping("read", b"index")?.is_some())
+    }
+
+    /// Adds an object whose hash the caller has taken, unless it is there.
+    pub(crate) fn put(&mut self, kind: ObjectKind, id: ObjectId, bytes: &[u8]) -> Result<()> {
+        if self.has(&id)? {
+            return Ok(());
+        }
+        let size = bytes.len() as u64;
+        if size > MAX_OBJECT {
+            return Err(Error::TooLarge { what: "object", size, limit: MAX_OBJECT });
+        }
+        if self.pack.len() > PACK {
+            self.publish_pack()?;
+        }
+        self.pack
+            .add(self.store.packs.as_fd(), &self.store.steps, id, kind, bytes)
+            .stepping("write", b"pack")?;
+        self.fresh.insert(id);
+        self.added.objects += 1;
+        self.added.bytes += size;
+        Ok(())
+    }
+
+    /// Adds an object and keeps it at hand.
+    pub(crate) fn put_object(&mut self, kind: ObjectKind, bytes: &[u8]) -> Result<ObjectId> {
+        let id = ObjectId::of(kind, bytes);
+        self.put(kind, id, bytes)?;
+        if self.fresh.contains(&id) {
+            self.unread.insert(id, bytes.into());
+        }
+        Ok(id)
+    }
+
+    /// The bytes of an object, published or not.
+    pub(crate) fn object(&self, kind: ObjectKind, id: ObjectId) -> Result<Arc<[u8]>> {
+        match self.unread.get(&id) {
+            Some(bytes) => Ok(bytes.clone()),
+            None => Ok(self.store.object(kind, id)?.into()),
+        }
+    }
+
+    /// Stores bytes as the content of a file.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<Content> {
+        if bytes.len() <= INLINE {
+            return Ok(Content::Inline(bytes.to_vec()));
+        }
+        let id = ObjectId::of(ObjectKind::Blob, bytes);
+        self.put(ObjectKind::Blob, id, bytes)?;
+        Ok(Content::Blob { id, size: bytes.len() as u64 })
+    }
+
+    /// Stores the content of an open file, of which `stat` was seen before it was opened. A file that changes
+    /// meanwhile is read again a few times.
+    pub fn file(&mut self, file: BorrowedFd<'_>, stat: &RawStat) -> Result<Taken> {
+        let mut before = *stat;
+        for turn in 0..=AGAIN {
+            let content = self.content(file, &before)?;
+            let after = meta::stat_fd(file).stepping("stat", b"content")?;
+            let same = after.identity() == before.identity()
+                && (after.size, after.mtime, after.ctime) == (before.size, before.mtime, before.ctime)
+                && content.size() == after.size;
+            if same || turn == AGAIN {
+                return Ok(Taken { content, stat: after, steady: same });
+            }
+            before = after;
+        }
+        Err(Error::malformed("content", "it does not hold still"))
+    }
+
+    fn content(&mut self, file: BorrowedFd<'_>, stat: &RawStat) -> Result<Content> {
+        let size = stat.size;
+        let sparse = size >= SPARSE && stat.blocks * 512 + SPARSE / 2 <= size;
+        if size >= LARGE || sparse {
+            if let Some((id, size)) = self.large(file, size, size < LARGE)? {
+                return Ok(Content::Parts { id, size });
+            }
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        // One byte more than there should be shows a file that has grown.
+        scratch.resize((size as usize + 1).max(scratch.len()), 0);
+        let got = bytes::read_once_at(file, &mut scratch[..size as usize + 1], 0).stepping("read", b"content");
+        let content = got.and_then(|got| self.bytes(&scratch[..got]));
+        self.scratch = scratch;
+        content
+    }
+
+    /// Closes the pack that is being made, if there is one, and publishes it.
+    pub(crate) fn publish_pack(&mut self) -> Result<()> {
+        if self.pack.is_empty() {
+            return Ok(());
+        }
+        let pack = std::mem::take(&mut self.pack);
+        pack.finish(self.store.packs.as_fd(), &self.store.steps).stepping("write", b"pack")?;
+        Ok(())
+    }
+
+    /// Makes everything durable and then the snapshot true. The id is whole from now on.
+    pub fn finish(self, lane: &LaneKey, new: NewSnapshot) -> Result<Snapshot> {
+        self.finish_with(lane, new).map(|(id, record)| Snapshot { id, record })
+    }
+
+    fn finish_with(mut self, lane: &LaneKey, new: NewSnapshot) -> Result<(SnapshotId, Record)> {
+        self.publish_pack()?;
+        let made = history::append(self.store, lane, |history| {
+            let record = new.into_record(lane, history);
+            (record.id(), Event::Snapshot(Box::new(record)))
+        })?;
+        self.settle();
+        match made {
+            (id, Event::Snapshot(record)) => Ok((id, *record)),
+            _ => Err(Error::malformed("history", "another record than was made")),
+        }
+    }
+
+    /// Publishes what was added without a snapshot: for a collection that moves objects into a new pack.
+    pub(crate) fn finish_pack(mut self) -> Result<()> {
+        self.publish_pack()?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Merges indexes where it is time. They are derived: what fails here has cost nobody anything.
+    fn settle(&mut self) {
+        let store = self.store;
+        if let Ok(index) = store.refresh()
+            && index.merge(store.index_dir.as_fd(), &store.steps).unwrap_or(false)
+        {
+            let _ = store.refresh();
+        }
+    }
+}
+
+/// A snapshot that was made.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Its id.
+    pub id: SnapshotId,
+    /// What was recorded.
+    pub record: Record,
+}
