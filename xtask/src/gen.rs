@@ -15,6 +15,7 @@ const ORDER: &[&str] = &[
     "crates/kernel",
     "crates/tree",
     "crates/workspace",
+    "crates/store",
     "crates/sandbox",
     "crates/ledger",
     "crates/review",

@@ -51,10 +51,12 @@ pub fn shared_blocking(dir: impl AsFd, name: &[u8], deadline: Duration) -> Resul
 /// The lock ends with the last copy of the descriptor.
 pub fn hold_file(fd: impl AsFd, deadline: Duration) -> Result<()> {
     let fd = fd.as_fd();
-    waiting(b"", deadline, || match retry(|| rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive)) {
-        Ok(()) => Ok(Some(())),
-        Err(Errno::WOULDBLOCK) => Ok(None),
-        Err(errno) => Err(errno).asked("flock", b""),
+    waiting(b"", deadline, || {
+        match retry(|| rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => Ok(Some(())),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno).asked("flock", b""),
+        }
     })
 }
 

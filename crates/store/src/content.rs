@@ -251,7 +251,11 @@ impl Store {
     }
 
     /// Calls `each` with every run of stored bytes in order, and its offset; what is between is holes.
-    pub fn read_parts(&self, content: &Content, each: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+    pub fn read_parts(
+        &self,
+        content: &Content,
+        each: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         match content {
             Content::Inline(bytes) if bytes.is_empty() => Ok(()),
             Content::Inline(bytes) => each(0, bytes),

@@ -21,6 +21,9 @@ pub enum Error {
         /// The call and the kernel's answer.
         source: kernel::Error,
     },
+    /// A file that was to be stored cannot be read.
+    #[error("read: {0}")]
+    Unreadable(#[source] kernel::Error),
     /// The directory holds no store, or one that this program does not know how to use.
     #[error("store format: {0}")]
     Format(#[from] FormatProblem),

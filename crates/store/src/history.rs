@@ -110,7 +110,8 @@ impl Event {
         let mut take = Take(payload);
         let event = match kind {
             1 => {
-                let record = Record::decode(payload).map_err(|_| Malformed("a snapshot record is malformed"))?;
+                let record =
+                    Record::decode(payload).map_err(|_| Malformed("a snapshot record is malformed"))?;
                 return Ok(Event::Snapshot(Box::new(record)));
             }
             2 => {
@@ -202,9 +203,8 @@ impl History {
                 continue;
             }
             // The next frame that is whole; what lies before it is lost.
-            let next = (at + 1..log.len()).find(|next| {
-                log[*next..].starts_with(MAGIC) && frame_at(log, *next).is_some()
-            });
+            let next = (at + 1..log.len())
+                .find(|next| log[*next..].starts_with(MAGIC) && frame_at(log, *next).is_some());
             let end = next.unwrap_or(log.len());
             let unfinished = next.is_none() && is_unfinished(&log[at..]);
             history.strays.push(Stray { offset: at as u64, len: (end - at) as u64, unfinished });

@@ -6,7 +6,7 @@
 use std::fmt;
 
 /// Bytes of a hash.
-pub const HASH: usize = 32;
+pub(crate) const HASH: usize = 32;
 
 /// What an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,7 +11,7 @@ use kernel::publish::{self, Draft};
 use kernel::{Errno, bytes, meta, node, open};
 
 use crate::content::{LIST, Part, encode_list, ends_list};
-use crate::error::{Result, Stepping as _};
+use crate::error::{Error, Result, Stepping as _};
 use crate::id::{ObjectId, ObjectKind};
 use crate::steps::Step;
 use crate::writer::Writer;
@@ -34,15 +34,20 @@ pub(crate) fn path(id: ObjectId) -> String {
 impl Writer<'_> {
     /// Stores a file in parts and gives its list and length; `None` where it is small and has no holes after all, so
     /// that it is better one object.
-    pub(crate) fn large(&mut self, file: BorrowedFd<'_>, size: u64, small: bool) -> Result<Option<(ObjectId, u64)>> {
-        if small && bytes::extents(file, size).stepping("read", b"content")? == [(0, size)] {
+    pub(crate) fn large(
+        &mut self,
+        file: BorrowedFd<'_>,
+        size: u64,
+        small: bool,
+    ) -> Result<Option<(ObjectId, u64)>> {
+        if small && bytes::extents(file, size).map_err(Error::Unreadable)? == [(0, size)] {
             return Ok(None);
         }
         let shared = if small { None } else { self.share(file)? };
         let from = shared.as_ref().map_or(file, |draft| draft.as_fd());
         // Where it was shared, what it is now is what counts.
-        let size = if shared.is_some() { meta::stat_fd(from).stepping("read", b"content")?.size } else { size };
-        let extents = bytes::extents(from, size).stepping("read", b"content")?;
+        let size = if shared.is_some() { meta::stat_fd(from).map_err(Error::Unreadable)?.size } else { size };
+        let extents = bytes::extents(from, size).map_err(Error::Unreadable)?;
         let mut parts = Vec::new();
         let mut at = 0;
         for (start, end) in extents {
@@ -80,7 +85,7 @@ impl Writer<'_> {
             let rest = (end - at) as usize - filled;
             let want = rest.min(buffer.len() - filled);
             let got = bytes::read_full_at(from, &mut buffer[filled..filled + want], at + filled as u64)
-                .stepping("read", b"content")?;
+                .map_err(Error::Unreadable)?;
             filled += got;
             let last = got < want || want == rest;
             let mut done = 0;
@@ -121,7 +126,10 @@ impl Writer<'_> {
                         Part::Hole(len) | Part::Data(len, _) => *len,
                     });
                     let len = len.sum();
-                    lists.push(Part::Data(len, self.put_object(ObjectKind::Parts, &encode_list(level, &list))?));
+                    lists.push(Part::Data(
+                        len,
+                        self.put_object(ObjectKind::Parts, &encode_list(level, &list))?,
+                    ));
                     list.clear();
                 }
             }

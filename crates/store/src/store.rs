@@ -82,8 +82,8 @@ impl Store {
         let below = |name: &[u8]| open::dir_beneath(&dir, name).stepping("open", name);
         let [packs, large, index_dir, history, stamps] =
             [below(DIRS[0])?, below(DIRS[1])?, below(DIRS[2])?, below(DIRS[3])?, below(DIRS[4])?];
-        let index = Index::load(packs.as_fd(), index_dir.as_fd(), &Index::default())
-            .stepping("read", b"index")?;
+        let index =
+            Index::load(packs.as_fd(), index_dir.as_fd(), &Index::default()).stepping("read", b"index")?;
         Ok(Store {
             dir,
             packs,

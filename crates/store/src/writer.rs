@@ -7,8 +7,9 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
-use kernel::meta::{self, RawStat};
-use kernel::bytes;
+use kernel::{bytes, meta};
+use tree::Entry;
+use tree::dir::entry_of;
 
 use crate::content::{Content, INLINE, LARGE};
 use crate::error::{Error, Result, Stepping as _};
@@ -33,7 +34,7 @@ pub struct Taken {
     /// Its content.
     pub content: Content,
     /// What it was when it was read.
-    pub stat: RawStat,
+    pub entry: Entry,
     /// False where it kept changing while it was read: the content is of no one moment.
     pub steady: bool,
 }
@@ -150,36 +151,37 @@ impl Writer<'_> {
         Ok(Content::Blob { id, size: bytes.len() as u64 })
     }
 
-    /// Stores the content of an open file, of which `stat` was seen before it was opened. A file that changes
-    /// meanwhile is read again a few times.
-    pub fn file(&mut self, file: BorrowedFd<'_>, stat: &RawStat) -> Result<Taken> {
-        let mut before = *stat;
+    /// Stores the content of an open file, which was `seen` before it was opened. A file that changes meanwhile is read
+    /// again a few times. What cannot be read is [`Error::Unreadable`], which leaves the writer as it was.
+    pub fn file(&mut self, file: BorrowedFd<'_>, seen: &Entry) -> Result<Taken> {
+        let mut before = seen.clone();
         for turn in 0..=AGAIN {
             let content = self.content(file, &before)?;
-            let after = meta::stat_fd(file).stepping("stat", b"content")?;
-            let same = after.identity() == before.identity()
-                && (after.size, after.mtime, after.ctime) == (before.size, before.mtime, before.ctime)
+            let after = entry_of(&meta::stat_fd(file).map_err(Error::Unreadable)?);
+            let same = (after.dev, after.ino, after.size) == (before.dev, before.ino, before.size)
+                && (after.mtime, after.ctime) == (before.mtime, before.ctime)
                 && content.size() == after.size;
             if same || turn == AGAIN {
-                return Ok(Taken { content, stat: after, steady: same });
+                return Ok(Taken { content, entry: after, steady: same });
             }
             before = after;
         }
         Err(Error::malformed("content", "it does not hold still"))
     }
 
-    fn content(&mut self, file: BorrowedFd<'_>, stat: &RawStat) -> Result<Content> {
-        let size = stat.size;
-        let sparse = size >= SPARSE && stat.blocks * 512 + SPARSE / 2 <= size;
-        if size >= LARGE || sparse {
-            if let Some((id, size)) = self.large(file, size, size < LARGE)? {
-                return Ok(Content::Parts { id, size });
-            }
+    fn content(&mut self, file: BorrowedFd<'_>, seen: &Entry) -> Result<Content> {
+        let size = seen.size;
+        let sparse = size >= SPARSE && seen.allocated + SPARSE / 2 <= size;
+        if (size >= LARGE || sparse)
+            && let Some((id, size)) = self.large(file, size, size < LARGE)?
+        {
+            return Ok(Content::Parts { id, size });
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         // One byte more than there should be shows a file that has grown.
-        scratch.resize((size as usize + 1).max(scratch.len()), 0);
-        let got = bytes::read_once_at(file, &mut scratch[..size as usize + 1], 0).stepping("read", b"content");
+        let room = size as usize + 1;
+        scratch.resize(room.max(scratch.len()), 0);
+        let got = bytes::read_once_at(file, &mut scratch[..room], 0).map_err(Error::Unreadable);
         let content = got.and_then(|got| self.bytes(&scratch[..got]));
         self.scratch = scratch;
         content

@@ -328,7 +328,8 @@ pub(crate) enum Pair {
     Replaced,
 }
 
-pub(crate) fn not_portable(kind: Kind) -> &'static str {
+/// Why an entry of this type is not stored and not kept.
+pub fn not_portable(kind: Kind) -> &'static str {
     match kind {
         Kind::Socket => "a socket cannot be stored",
         Kind::CharDevice | Kind::BlockDevice => "a device cannot be stored",

@@ -116,6 +116,15 @@ pub fn shown_xattr(stored: &[u8]) -> Option<Vec<u8>> {
     is_users(stored).then(|| stored.to_vec())
 }
 
+/// The name under which an attribute is stored in a layer so that it is shown as `shown`: the inverse of
+/// [`shown_xattr`].
+pub fn stored_xattr(shown: &[u8]) -> Vec<u8> {
+    match shown.strip_prefix(USER) {
+        Some(rest) => [USER, ESCAPE, rest].concat(),
+        None => shown.to_vec(),
+    }
+}
+
 /// True for attributes that are content in the eyes of a user: `user.*` and ACLs. Labels of security
 /// modules and the like belong to the machine.
 pub fn is_users(name: &[u8]) -> bool {
@@ -147,6 +156,14 @@ mod tests {
         xattr::set(&fd, b"user.overlay.overlay.opaque", b"y").expect("set");
         assert_eq!(dir_marks(&fd, b"", Format::User).expect("marks"), DirMarks::default());
         assert_eq!(shown_xattr(b"user.overlay.overlay.opaque"), Some(b"user.overlay.opaque".to_vec()));
+        for shown in [
+            b"user.overlay.opaque" as &[u8],
+            b"user.overlay.overlay.x",
+            b"user.a",
+            b"system.posix_acl_access",
+        ] {
+            assert_eq!(shown_xattr(&stored_xattr(shown)), Some(shown.to_vec()));
+        }
         assert_eq!(shown_xattr(b"user.overlay.origin"), None);
         assert_eq!(shown_xattr(b"trusted.overlay.overlay.opaque"), None);
         assert_eq!(shown_xattr(b"security.selinux"), None);

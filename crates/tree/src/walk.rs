@@ -34,6 +34,19 @@ pub enum Mounts {
 /// Why a directory was not entered.
 pub(crate) const OTHER_MOUNT: &str = "another filesystem is mounted here";
 
+/// An entry on the way of a walk, with the directory that holds it: for those that read more than its stat.
+#[derive(Debug, Clone, Copy)]
+pub struct Visited<'a> {
+    /// The directory, open for reading.
+    pub dir: BorrowedFd<'a>,
+    /// The name in it.
+    pub name: &'a [u8],
+    /// The path from the root of the walk.
+    pub path: &'a TreePath,
+    /// What stands there.
+    pub entry: &'a Entry,
+}
+
 /// Visits everything below `root` (not `root` itself), sorted, without crossing mounts. What cannot be read is
 /// returned with its reason; the walk goes on.
 pub fn walk(
@@ -48,6 +61,16 @@ pub fn walk_mounts(
     root: BorrowedFd<'_>,
     mounts: Mounts,
     visit: &mut dyn FnMut(&TreePath, &Entry) -> Visit,
+) -> Vec<(TreePath, String)> {
+    walk_dirs(root, mounts, &mut |visited| visit(visited.path, visited.entry))
+}
+
+/// As [`walk_mounts`], handing out the open directory of each entry too. A visitor may change the mode of a directory
+/// before it is entered.
+pub fn walk_dirs(
+    root: BorrowedFd<'_>,
+    mounts: Mounts,
+    visit: &mut dyn FnMut(Visited<'_>) -> Visit,
 ) -> Vec<(TreePath, String)> {
     let mut gaps = Vec::new();
     if let Err(error) = levels(root, mounts, visit, &mut gaps) {
@@ -72,7 +95,7 @@ fn read_level(fd: BorrowedFd<'_>, path: TreePath) -> kernel::Result<Level> {
 fn levels(
     root: BorrowedFd<'_>,
     mounts: Mounts,
-    visit: &mut dyn FnMut(&TreePath, &Entry) -> Visit,
+    visit: &mut dyn FnMut(Visited<'_>) -> Visit,
     gaps: &mut Vec<(TreePath, String)>,
 ) -> kernel::Result<()> {
     let mut descent = Descent::new(open::dir_beneath(root, b"")?);
@@ -93,7 +116,7 @@ fn levels(
                 continue;
             }
         };
-        match visit(&path, &entry) {
+        match visit(Visited { dir: descent.here()?, name: &name, path: &path, entry: &entry }) {
             Visit::Stop => return Ok(()),
             Visit::Enter if entry.is_dir() => {}
             _ => continue,

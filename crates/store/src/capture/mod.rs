@@ -1,2 +1,372 @@
-//! placeholder
+//! Capturing a layer: walk it, take over what is known to be unchanged, read the rest.
+//!
+//! Invariant: nothing below the layer is written, nothing but regular files and directories is opened, and what is not
+//! in the manifest is listed. An entry is taken over only where inode and status time say that it is the very one
+//! that was read, and where it was not touched too shortly before it was read for the clock to tell.
+//!
+//! A lane that runs is captured like a live migration: [`Capture::pass`] while it runs, stop it, [`Capture::pass`]
+//! again, which reads only what has changed since, let it go on, and only then [`Capture::finish`].
+
+mod entry;
 pub(crate) mod stamps;
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use kernel::meta;
+use kernel::publish::Draft;
+use tree::dir::{entry_at, entry_of};
+use tree::layer::Format;
+use tree::walk::{Mounts, Visit, walk_dirs};
+use tree::{Entry, Time, TreePath};
+
+use crate::error::{Error, Result, Stepping as _};
+use crate::history::LaneKey;
+use crate::id::ManifestId;
+use crate::manifest::item::{Item, ItemKind};
+use crate::store::Store;
+use crate::writer::Writer;
+use entry::Reader;
+
+/// How one pass over a layer is to go.
+#[derive(Clone, Copy)]
+pub struct Pass<'a> {
+    /// How the layer's marks are written.
+    pub format: Format,
+    /// Paths (with everything below) that are left out and not listed.
+    pub skip: &'a [TreePath],
+    /// Files, by device and inode, that are read whatever their times say, now and by the next pass: those that somebody
+    /// has mapped writable and shared, whose stores the kernel need not date.
+    pub reread: &'a HashSet<(u64, u64)>,
+    /// What was touched after this is not believed to be unchanged later. `None` is the beginning of this pass; one
+    /// that gathers `reread` first asks [`Store::now`] before.
+    pub trusted_before: Option<Time>,
+    /// Files and directories that refuse their owner are given the owner's bits while they are read. Only for a layer
+    /// that nobody uses meanwhile. Without it they are gaps.
+    pub open_closed: bool,
+}
+
+impl std::fmt::Debug for Pass<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pass").field("format", &self.format).finish_non_exhaustive()
+    }
+}
+
+/// No file.
+static NONE: std::sync::LazyLock<HashSet<(u64, u64)>> = std::sync::LazyLock::new(HashSet::new);
+
+impl Pass<'_> {
+    /// A pass over a layer that nobody uses.
+    pub fn at_rest(format: Format) -> Pass<'static> {
+        Pass { format, skip: &[], reread: &NONE, trusted_before: None, open_closed: true }
+    }
+}
+
+/// When an entry was what it is: if both are the same again, nobody has touched it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Stamp {
+    /// Zero for what is never believed.
+    pub(crate) ino: u64,
+    pub(crate) ctime: Time,
+}
+
+/// An entry as a pass has seen it.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) path: TreePath,
+    pub(crate) stamp: Stamp,
+    pub(crate) item: Arc<Item>,
+}
+
+/// What is known of a layer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) dev: u64,
+    /// What was touched after this may have changed without a trace.
+    pub(crate) trusted_before: Time,
+    /// Sorted.
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// How far back a time may lie that the clock of a filesystem gives to something that happens now.
+const TICK: Time = Time { sec: 0, nsec: 20_000_000 };
+/// The same on filesystems that keep whole seconds.
+const SECONDS: i64 = 2;
+
+impl Known {
+    /// True where an entry that was touched at `ctime` would show if it were touched again.
+    fn believes(&self, ctime: Time) -> bool {
+        let limit = self.trusted_before;
+        if ctime.nsec == 0 {
+            return ctime.sec < limit.sec - SECONDS;
+        }
+        let sum = u64::from(ctime.nsec) + u64::from(TICK.nsec);
+        let later =
+            Time { sec: ctime.sec + (sum / 1_000_000_000) as i64, nsec: (sum % 1_000_000_000) as u32 };
+        later < limit
+    }
+}
+
+/// Entries of a manifest, sorted.
+type Items = Vec<(TreePath, Arc<Item>)>;
+
+/// The capture of one layer.
+#[derive(Debug)]
+pub struct Capture {
+    lane: LaneKey,
+    root: u32,
+    /// The manifest that the edits are told against, with its entries.
+    base: Option<(ManifestId, Items)>,
+    known: Known,
+    gaps: Vec<(TreePath, String)>,
+    read: u64,
+}
+
+/// A layer that was captured. It becomes part of a snapshot by [`Writer::finish`].
+#[derive(Debug)]
+pub struct Captured {
+    /// The layer.
+    pub manifest: ManifestId,
+    /// Number of entries, the root of the layer included.
+    pub entries: u64,
+    /// Bytes of content, of each link group once.
+    pub bytes: u64,
+    /// What is not in it, with the reason.
+    pub gaps: Vec<(TreePath, String)>,
+    /// Files that were read, by the last pass.
+    pub read: u64,
+    lane: LaneKey,
+    root: u32,
+    known: Known,
+}
+
+impl Store {
+    /// The present time as this filesystem tells it.
+    pub fn now(&self) -> Result<Time> {
+        let file = Draft::begin(&self.stamps, 0o600).stepping("make", b"stamps")?;
+        Ok(entry_of(&meta::stat_fd(&file).stepping("stat", b"stamps")?).ctime)
+    }
+}
+
+impl Capture {
+    /// Begins to capture a root of a lane, with what the last capture of it has left to know.
+    pub fn begin(store: &Store, lane: &LaneKey, root: u32) -> Capture {
+        let loaded = stamps::load(store, lane, root);
+        let (base, known) = match loaded {
+            Some((manifest, known)) => {
+                let items = known.seen.iter().map(|seen| (seen.path.clone(), seen.item.clone())).collect();
+                (Some((manifest, items)), known)
+            }
+            None => (None, Known::default()),
+        };
+        Capture { lane: lane.clone(), root, base, known, gaps: Vec::new(), read: 0 }
+    }
+
+    /// Walks the layer and reads what is not known. What the pass before has read counts as known, what it could not
+    /// read is tried again. An error is the store's; what cannot be read of the layer is a gap.
+    pub fn pass(&mut self, writer: &mut Writer<'_>, layer: BorrowedFd<'_>, pass: &Pass<'_>) -> Result<()> {
+        let begun = match pass.trusted_before {
+            Some(time) => time,
+            None => writer.store().now()?,
+        };
+        let mut walk = Walk {
+            reader: Reader { writer, format: pass.format, open_closed: pass.open_closed, closed: Vec::new() },
+            pass,
+            known: &self.known,
+            at: 0,
+            found: Known { dev: 0, trusted_before: begun, seen: Vec::with_capacity(self.known.seen.len()) },
+            groups: HashMap::new(),
+            gaps: Vec::new(),
+            read: 0,
+        };
+        let done = walk.run(layer);
+        walk.reader.close_again(layer);
+        let Walk { mut found, groups, gaps, read, .. } = walk;
+        done?;
+        group(&mut found.seen, groups);
+        (self.known, self.gaps, self.read) = (found, gaps, read);
+        Ok(())
+    }
+
+    /// Files that look like credentials, among those that the last pass has seen.
+    pub fn credentials(&self, is_credential: &dyn Fn(&TreePath) -> bool) -> Vec<TreePath> {
+        let files = self.known.seen.iter().filter(|seen| matches!(seen.item.kind, ItemKind::File(_)));
+        files.filter(|seen| is_credential(&seen.path)).map(|seen| seen.path.clone()).collect()
+    }
+
+    /// Stores what the last pass has seen as a manifest.
+    pub fn finish(self, writer: &mut Writer<'_>) -> Result<Captured> {
+        let seen = &self.known.seen;
+        let manifest = match &self.base {
+            Some((base, items)) => writer.edit(*base, edits(items, seen))?,
+            None => writer.manifest(seen.iter().map(|seen| (seen.path.clone(), (*seen.item).clone())))?,
+        };
+        let first = |seen: &&Seen| seen.item.group.as_ref().is_none_or(|first| *first == seen.path);
+        Ok(Captured {
+            manifest,
+            entries: seen.len() as u64,
+            bytes: seen.iter().filter(first).map(|seen| seen.item.size()).fold(0, u64::saturating_add),
+            gaps: self.gaps,
+            read: self.read,
+            lane: self.lane,
+            root: self.root,
+            known: self.known,
+        })
+    }
+}
+
+impl Captured {
+    /// Leaves what is known to the next capture of this root. To be called after the snapshot was made; what
+    /// goes wrong costs the next one time, and nothing else.
+    pub fn remember(&self, store: &Store) -> Result<()> {
+        stamps::save(store, &self.lane, self.root, self.manifest, &self.known)
+    }
+}
+
+/// What turns one sorted list into the other.
+fn edits<'a>(
+    old: &'a [(TreePath, Arc<Item>)],
+    new: &'a [Seen],
+) -> impl Iterator<Item = (TreePath, Option<Item>)> + 'a {
+    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    std::iter::from_fn(move || {
+        loop {
+            let order = match (old.peek(), new.peek()) {
+                (None, None) => return None,
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some((path, _)), Some(seen)) => path.cmp(&seen.path),
+            };
+            match order {
+                std::cmp::Ordering::Less => return old.next().map(|(path, _)| (path.clone(), None)),
+                std::cmp::Ordering::Greater => {
+                    return new.next().map(|seen| (seen.path.clone(), Some((*seen.item).clone())));
+                }
+                std::cmp::Ordering::Equal => {
+                    let (Some((_, item)), Some(seen)) = (old.next(), new.next()) else { return None };
+                    if !Arc::ptr_eq(item, &seen.item) && item != &seen.item {
+                        return Some((seen.path.clone(), Some((*seen.item).clone())));
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Names of one inode, by their place in the list.
+type Groups = HashMap<u64, Vec<usize>>;
+
+/// Says of each file with several names which is the first, and of every other that it has one.
+fn group(seen: &mut [Seen], groups: Groups) {
+    let mut grouped = HashSet::new();
+    for names in groups.into_values().filter(|names| names.len() > 1) {
+        let first = seen[names[0]].path.clone();
+        for name in names {
+            grouped.insert(name);
+            set_group(&mut seen[name].item, Some(&first));
+        }
+    }
+    for (number, seen) in seen.iter_mut().enumerate() {
+        if seen.item.group.is_some() && !grouped.contains(&number) {
+            set_group(&mut seen.item, None);
+        }
+    }
+}
+
+fn set_group(item: &mut Arc<Item>, first: Option<&TreePath>) {
+    if item.group.as_ref() != first {
+        Arc::make_mut(item).group = first.cloned();
+    }
+}
+
+struct Walk<'a, 'w, 's> {
+    reader: Reader<'w, 's>,
+    pass: &'a Pass<'a>,
+    known: &'a Known,
+    /// The next known entry.
+    at: usize,
+    found: Known,
+    groups: Groups,
+    gaps: Vec<(TreePath, String)>,
+    read: u64,
+}
+
+impl Walk<'_, '_, '_> {
+    fn run(&mut self, layer: BorrowedFd<'_>) -> Result<()> {
+        let root = TreePath::root();
+        match entry_at(layer, b"") {
+            Ok(Some(entry)) => {
+                self.found.dev = entry.dev;
+                self.visit(layer, b"", &root, &entry)?;
+            }
+            Ok(None) => {}
+            Err(error) => return Err(error).stepping("read", b"layer"),
+        }
+        let mut failed = None;
+        let gaps = walk_dirs(layer, Mounts::Stay, &mut |visited| {
+            if self.pass.skip.contains(visited.path) {
+                return Visit::SkipBelow;
+            }
+            match self.visit(visited.dir, visited.name, visited.path, visited.entry) {
+                Ok(()) => Visit::Enter,
+                Err(error) => {
+                    failed = Some(error);
+                    Visit::Stop
+                }
+            }
+        });
+        self.gaps.extend(gaps);
+        self.gaps.sort();
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn visit(&mut self, dir: BorrowedFd<'_>, name: &[u8], path: &TreePath, entry: &Entry) -> Result<()> {
+        if let Some(item) = self.unchanged(path, entry) {
+            self.take(path, Stamp { ino: entry.ino, ctime: entry.ctime }, item, entry);
+            return Ok(());
+        }
+        match self.reader.read(dir, name, path, entry) {
+            Ok(Some(read)) => {
+                self.read += u64::from(entry.is_file());
+                let mut stamp = Stamp { ino: read.entry.ino, ctime: read.entry.ctime };
+                if !read.steady || self.pass.reread.contains(&(entry.dev, entry.ino)) {
+                    stamp.ino = 0;
+                }
+                if !read.steady {
+                    self.gaps.push((path.clone(), "changed while it was read".to_owned()));
+                }
+                self.take(path, stamp, Arc::new(read.item), entry);
+            }
+            // Gone since the directory was read.
+            Ok(None) => {}
+            Err(Error::Unreadable(error)) => self.gaps.push((path.clone(), error.to_string())),
+            Err(Error::Malformed { why, .. }) => self.gaps.push((path.clone(), why.to_owned())),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// What is known of an entry, where that is still true.
+    fn unchanged(&mut self, path: &TreePath, entry: &Entry) -> Option<Arc<Item>> {
+        while self.known.seen.get(self.at).is_some_and(|seen| seen.path < *path) {
+            self.at += 1;
+        }
+        let seen = self.known.seen.get(self.at).filter(|seen| seen.path == *path)?;
+        let same = seen.stamp == Stamp { ino: entry.ino, ctime: entry.ctime }
+            && entry.dev == self.known.dev
+            && seen.stamp.ino != 0
+            && self.known.believes(entry.ctime)
+            && entry.is_whiteout() == (seen.item.kind == ItemKind::Whiteout)
+            && !self.pass.reread.contains(&(entry.dev, entry.ino));
+        same.then(|| seen.item.clone())
+    }
+
+    fn take(&mut self, path: &TreePath, stamp: Stamp, item: Arc<Item>, entry: &Entry) {
+        // The kernel makes all whiteouts of a mount names of one node.
+        if entry.nlink > 1 && !entry.is_dir() && item.kind != ItemKind::Whiteout {
+            self.groups.entry(entry.ino).or_default().push(self.found.seen.len());
+        }
+        self.found.seen.push(Seen { path: path.clone(), stamp, item });
+    }
+}

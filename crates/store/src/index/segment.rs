@@ -131,8 +131,7 @@ impl Segment {
 
     fn read(&self, from: u64, to: u64) -> Result<Vec<u8>> {
         let mut records = vec![0; ((to - from) as usize) * RECORD];
-        let got =
-            bytes::read_full_at(&self.fd, &mut records, self.records_at + from * RECORD as u64)?;
+        let got = bytes::read_full_at(&self.fd, &mut records, self.records_at + from * RECORD as u64)?;
         if got < records.len() {
             return Err(Error::new("pread", &self.name, Errno::IO));
         }

@@ -111,7 +111,11 @@ fn in_order(last: &mut Option<TreePath>, path: &TreePath) -> Result<()> {
 /// A piece of the old manifest that is still to come.
 enum Piece {
     /// A node that is not looked into yet: its level, and whether it is the last one there.
-    Below { level: u8, child: Child, last: bool },
+    Below {
+        level: u8,
+        child: Child,
+        last: bool,
+    },
     Item(TreePath, Box<Item>),
 }
 

@@ -94,10 +94,18 @@ impl<'s> Diff<'s> {
                 }
             }
             (Some(old @ Piece::Item(..)), Some(new @ Piece::Below(..))) => {
-                if old.first() < new.first() { Turn::OnlyOld } else { Turn::OpenNew }
+                if old.first() < new.first() {
+                    Turn::OnlyOld
+                } else {
+                    Turn::OpenNew
+                }
             }
             (Some(old @ Piece::Below(..)), Some(new @ Piece::Item(..))) => {
-                if new.first() < old.first() { Turn::OnlyNew } else { Turn::OpenOld }
+                if new.first() < old.first() {
+                    Turn::OnlyNew
+                } else {
+                    Turn::OpenOld
+                }
             }
             (Some(old), Some(new)) => match old.first().cmp(new.first()) {
                 Less => Turn::OnlyOld,

@@ -39,7 +39,10 @@ pub(crate) fn load_child<N: Nodes + ?Sized>(nodes: &N, above: u8, child: &Child)
         Node::Inner(level, children) => (*level, children.first().map(|child| &child.first)),
     };
     if level + 1 != above || first != Some(&child.first) {
-        return Err(Error::malformed(format!("manifest node {}", child.node), "is not what leads to it says"));
+        return Err(Error::malformed(
+            format!("manifest node {}", child.node),
+            "is not what leads to it says",
+        ));
     }
     Ok(node)
 }
@@ -68,7 +71,9 @@ impl<'s> Manifest<'s> {
     pub fn count(&self) -> Result<u64> {
         Ok(match load(self.store, self.id.object())? {
             Node::Leaf(items) => items.len() as u64,
-            Node::Inner(_, children) => children.iter().map(|child| child.entries).fold(0, u64::saturating_add),
+            Node::Inner(_, children) => {
+                children.iter().map(|child| child.entries).fold(0, u64::saturating_add)
+            }
         })
     }
 
@@ -97,7 +102,8 @@ impl<'s> Manifest<'s> {
 
     /// The entries from `path` on (there or not), in their order.
     pub fn from(&self, path: &TreePath) -> Result<Entries<'s>> {
-        let mut entries = Entries { store: self.store, stack: Vec::new(), leaf: Vec::new().into_iter(), below: None };
+        let mut entries =
+            Entries { store: self.store, stack: Vec::new(), leaf: Vec::new().into_iter(), below: None };
         let mut node = load(self.store, self.id.object())?;
         loop {
             match node {

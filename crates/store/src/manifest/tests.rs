@@ -58,22 +58,24 @@ fn items() -> impl Strategy<Value = Item> {
     ];
     let xattrs = prop::collection::btree_map(name.clone(), prop::collection::vec(any::<u8>(), 0..9), 0..3);
     let group = prop::option::of(name.prop_map(|name| TreePath::root().join(name)));
-    (kind, 0u32..0o10000, any::<u32>(), any::<u32>(), any::<i64>(), 0u32..1_000_000_000, xattrs, group).prop_map(
-        |(kind, mode, uid, gid, sec, nsec, xattrs, group)| {
+    (kind, 0u32..0o10000, any::<u32>(), any::<u32>(), any::<i64>(), 0u32..1_000_000_000, xattrs, group)
+        .prop_map(|(kind, mode, uid, gid, sec, nsec, xattrs, group)| {
             if kind == ItemKind::Whiteout {
                 return Item::whiteout();
             }
             let group = group.filter(|_| !matches!(kind, ItemKind::Dir { .. }));
             let xattrs = xattrs.into_iter().collect();
             Item { kind, mode, uid, gid, mtime: Time { sec, nsec }, xattrs, group }
-        },
-    )
+        })
 }
 
 fn paths() -> impl Strategy<Value = TreePath> {
     // Few names, so that edits meet entries and paths lie below one another.
-    prop::collection::vec(prop::sample::select(vec!["a", "b", "a.b", "a-b", "\u{e9}", "long-name-of-a-file"]), 0..5)
-        .prop_map(|names| names.into_iter().fold(TreePath::root(), |path, name| path.join(name)))
+    prop::collection::vec(
+        prop::sample::select(vec!["a", "b", "a.b", "a-b", "\u{e9}", "long-name-of-a-file"]),
+        0..5,
+    )
+    .prop_map(|names| names.into_iter().fold(TreePath::root(), |path, name| path.join(name)))
 }
 
 proptest! {
@@ -235,5 +237,8 @@ fn a_node_in_the_wrong_place_is_refused() {
     let manifest = store.manifest(crate::ManifestId(forged.0));
     assert!(manifest.iter().is_err());
     assert!(manifest.get(&path("a")).is_err());
-    assert!(matches!(decode(&store.object(crate::ObjectKind::Node, forged).expect("read")), Ok(Node::Inner(..))));
+    assert!(matches!(
+        decode(&store.object(crate::ObjectKind::Node, forged).expect("read")),
+        Ok(Node::Inner(..))
+    ));
 }

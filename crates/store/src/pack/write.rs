@@ -52,7 +52,7 @@ impl PackWriter {
         kind: ObjectKind,
         bytes: &[u8],
     ) -> Result<()> {
-        if self.len() == 0 {
+        if self.is_empty() {
             self.buffer.extend_from_slice(&header());
         }
         let len = bytes.len() as u32;

@@ -1,0 +1,6 @@
+//! The store on real directories and real filesystems: captured, restored, damaged, killed.
+
+mod capture;
+mod model;
+mod restore;
+mod world;
