@@ -98,6 +98,13 @@ impl Draft {
     }
 }
 
+impl Draft {
+    /// The file without a name: it goes with the last descriptor.
+    pub fn into_unnamed(self) -> Result<OwnedFd> {
+        self.fd.try_clone().map_err(|error| Error::from_io("dup", b"", &error))
+    }
+}
+
 impl AsFd for Draft {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.fd.as_fd()

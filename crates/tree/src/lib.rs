@@ -2,7 +2,7 @@
 //! a lane's delta is a sorted list of changes between two trees.
 //!
 //! Reading order: [`path`] → [`entry`] → [`change`] → [`source`] → [`dir`] and [`union`] (the sources) →
-//! [`layer`] and [`links`] → [`compare`] and [`delta`] (sources to changes) → [`rename`] → [`walk`], [`copy`], [`remove`].
+//! [`layer`], [`upper`] and [`links`] → [`compare`] and [`delta`] (sources to changes) → [`rename`] → [`walk`], [`copy`], [`remove`].
 
 pub mod change;
 pub mod compare;
@@ -19,6 +19,7 @@ pub mod rename;
 mod rename_dirs;
 pub mod source;
 pub mod union;
+pub mod upper;
 pub mod walk;
 
 pub use change::{Change, ChangeKind, ChangeSet};
@@ -28,3 +29,4 @@ pub use links::LinkIndex;
 pub use path::TreePath;
 pub use source::Source;
 pub use union::Union;
+pub use upper::Layer;

@@ -6,18 +6,23 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kernel::{Errno, Error, Result, dir, open};
-use rustix::fs::FileType;
+use kernel::{Errno, Error, Result};
 
-use crate::dir::{DirTree, entry_at};
+use crate::dir::DirTree;
 use crate::entry::Entry;
-use crate::layer::{self, DirMarks, Format, Redirect};
+use crate::layer::{DirMarks, Format, Redirect};
 use crate::links::LinkIndex;
 use crate::path::TreePath;
 use crate::source::{Source, Xattr};
+use crate::upper::{DirLayer, Layer};
+
+/// The merged view of a layer that is no directory over any other tree.
+pub fn over_layer<'a>(layer: Box<dyn Layer + 'a>, lower: Box<dyn Source + 'a>) -> Box<dyn Source + 'a> {
+    Box::new(Merged::of(layer, lower, Stands::Top))
+}
 
 /// What the kernel would show for a stack of layers. A reading of one moment: directories are looked up
 /// once, so make a new one after the layers have changed.
@@ -130,9 +135,8 @@ impl Listed {
 
 /// One layer over a tree.
 pub(crate) struct Merged<'a> {
-    upper: DirTree,
+    upper: Box<dyn Layer + 'a>,
     lower: Box<dyn Source + 'a>,
-    format: Format,
     stands: Stands,
     index: Option<Arc<LinkIndex>>,
     places: Mutex<HashMap<TreePath, Option<Place>>>,
@@ -148,7 +152,11 @@ impl<'a> Merged<'a> {
         format: Format,
         stands: Stands,
     ) -> Merged<'a> {
-        Merged { upper, lower, format, stands, index: None, places: Mutex::new(HashMap::new()) }
+        Merged::of(Box::new(DirLayer::new(upper, format)), lower, stands)
+    }
+
+    fn of(upper: Box<dyn Layer + 'a>, lower: Box<dyn Source + 'a>, stands: Stands) -> Merged<'a> {
+        Merged { upper, lower, stands, index: None, places: Mutex::new(HashMap::new()) }
     }
 
     pub(crate) fn with_index(mut self, index: Option<Arc<LinkIndex>>) -> Merged<'a> {
@@ -193,7 +201,7 @@ impl<'a> Merged<'a> {
 
     fn root_place(&self) -> Result<Place> {
         let root = TreePath::root();
-        let marks = layer::dir_marks(self.upper.fd(), b"", self.format)?;
+        let marks = self.upper.marks(&root)?;
         let lower = self.lower.entry(&root)?.is_some_and(|entry| entry.is_dir());
         Ok(Place { upper: true, lower: lower.then_some(root), xattr_whiteouts: self.counts(&marks) })
     }
@@ -214,8 +222,7 @@ impl<'a> Merged<'a> {
             Shown::Indexed(..) => Ok(None),
             Shown::Upper(entry) if !entry.is_dir() => Ok(None),
             Shown::Upper(_) => {
-                let (dir, name) = open::parent_beneath(&self.upper, path.as_bytes())?;
-                let marks = layer::dir_marks(&dir, &name, self.format)?;
+                let marks = self.upper.marks(path)?;
                 let lower = match merges_with(&marks, parent.lower.as_ref(), path.name()) {
                     Some(lower) if self.lower_entry(&lower)?.is_some_and(|entry| entry.is_dir()) => {
                         Some(lower)
@@ -248,11 +255,10 @@ impl<'a> Merged<'a> {
     }
 
     fn gone_by_xattr(&self, parent: &Place, path: &TreePath, entry: &Entry) -> Result<bool> {
-        if !parent.xattr_whiteouts {
-            return Ok(false);
-        }
-        let (dir, name) = open::parent_beneath(&self.upper, path.as_bytes())?;
-        self.gone_in(parent, dir.as_fd(), &name, entry)
+        Ok(parent.xattr_whiteouts
+            && entry.is_file()
+            && entry.size == 0
+            && self.upper.is_xattr_whiteout(path)?)
     }
 
     /// The lowest layer may hold whiteouts too, which hide nothing but are not shown.
@@ -280,26 +286,19 @@ impl<'a> Merged<'a> {
 
     /// The names of the upper directory; without `all`, only what may be a whiteout is looked at.
     fn upper_names(&self, place: &Place, path: &TreePath, all: bool) -> Result<Vec<(Vec<u8>, Listed)>> {
-        let fd = self.upper.open_dir(path)?;
         let mut found = Vec::new();
-        for name in dir::unread_entries(&fd)? {
-            let plain = !matches!(name.kind, None | Some(FileType::CharacterDevice));
-            if plain && !all && !place.xattr_whiteouts {
-                found.push((name.name, Listed::Unseen));
-                continue;
-            }
-            let Some(entry) = entry_at(&fd, &name.name)? else { continue };
-            let gone = entry.is_whiteout() || self.gone_in(place, fd.as_fd(), &name.name, &entry)?;
-            found.push((name.name, if gone { Listed::Gone } else { Listed::Seen(entry) }));
+        for (name, entry) in self.upper.names(path, all || place.xattr_whiteouts)? {
+            let listed = match entry {
+                None => Listed::Unseen,
+                Some(entry) => {
+                    let gone = entry.is_whiteout()
+                        || place.xattr_whiteouts && self.gone_by_xattr(place, &path.join(&name), &entry)?;
+                    if gone { Listed::Gone } else { Listed::Seen(entry) }
+                }
+            };
+            found.push((name, listed));
         }
         Ok(found)
-    }
-
-    fn gone_in(&self, place: &Place, fd: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> Result<bool> {
-        Ok(place.xattr_whiteouts
-            && entry.is_file()
-            && entry.size == 0
-            && layer::is_xattr_whiteout(fd, name, self.format)?)
     }
 
     fn known(&self, path: &TreePath) -> Option<Option<Place>> {

@@ -152,7 +152,7 @@ fn plain(kind: ItemKind, entry: &Entry) -> Read {
     Read { item: item(kind, entry), entry: entry.clone(), steady: true }
 }
 
-fn item(kind: ItemKind, entry: &Entry) -> Item {
+pub(super) fn item(kind: ItemKind, entry: &Entry) -> Item {
     // The permission bits of a link mean nothing.
     let mode = if matches!(kind, ItemKind::Symlink(_)) { 0 } else { entry.mode };
     let (uid, gid, mtime) = (entry.uid, entry.gid, entry.mtime);

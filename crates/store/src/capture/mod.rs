@@ -7,6 +7,7 @@
 //! A lane that runs is captured like a live migration: [`Capture::pass`] while it runs, stop it, [`Capture::pass`]
 //! again, which reads only what has changed since, let it go on, and only then [`Capture::finish`].
 
+pub(crate) mod base;
 mod entry;
 pub(crate) mod stamps;
 

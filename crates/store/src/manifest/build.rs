@@ -9,7 +9,7 @@ use tree::TreePath;
 
 use super::item::Item;
 use super::node::{Child, Draft, Node};
-use super::read::{Nodes, load};
+use super::read::{Nodes, get, load};
 use crate::error::{Error, Result};
 use crate::id::{ManifestId, ObjectKind};
 use crate::writer::Writer;
@@ -209,6 +209,11 @@ impl Writer<'_> {
     /// Stores entries, which come in the order of their paths, as a manifest. Equal entries give equal ids.
     pub fn manifest(&mut self, items: impl IntoIterator<Item = (TreePath, Item)>) -> Result<ManifestId> {
         build(self, items)
+    }
+
+    /// The entry at `path` of a manifest, stored or about to be.
+    pub(crate) fn manifest_item(&self, id: ManifestId, path: &TreePath) -> Result<Option<Item>> {
+        get(self, id, path)
     }
 
     /// The manifest `old` with entries set or, with `None`, taken out, in the order of their paths. The answer is

@@ -47,6 +47,24 @@ pub(crate) fn load_child<N: Nodes + ?Sized>(nodes: &N, above: u8, child: &Child)
     Ok(node)
 }
 
+/// The entry at `path` of a manifest.
+pub(crate) fn get<N: Nodes + ?Sized>(nodes: &N, id: ManifestId, path: &TreePath) -> Result<Option<Item>> {
+    let mut node = load(nodes, id.object())?;
+    loop {
+        match node {
+            Node::Leaf(items) => {
+                let found = items.binary_search_by(|(known, _)| known.cmp(path));
+                return Ok(found.ok().and_then(|at| items.into_iter().nth(at)).map(|(_, item)| item));
+            }
+            Node::Inner(level, children) => {
+                let after = children.partition_point(|child| child.first <= *path);
+                let Some(at) = after.checked_sub(1) else { return Ok(None) };
+                node = load_child(nodes, level, &children[at])?;
+            }
+        }
+    }
+}
+
 /// A stored manifest.
 #[derive(Debug, Clone, Copy)]
 pub struct Manifest<'s> {
@@ -79,20 +97,7 @@ impl<'s> Manifest<'s> {
 
     /// The entry at `path`.
     pub fn get(&self, path: &TreePath) -> Result<Option<Item>> {
-        let mut node = load(self.store, self.id.object())?;
-        loop {
-            match node {
-                Node::Leaf(items) => {
-                    let found = items.binary_search_by(|(known, _)| known.cmp(path));
-                    return Ok(found.ok().and_then(|at| items.into_iter().nth(at)).map(|(_, item)| item));
-                }
-                Node::Inner(level, children) => {
-                    let after = children.partition_point(|child| child.first <= *path);
-                    let Some(at) = after.checked_sub(1) else { return Ok(None) };
-                    node = load_child(self.store, level, &children[at])?;
-                }
-            }
-        }
+        get(self.store, self.id, path)
     }
 
     /// All entries in their order.
@@ -149,6 +154,49 @@ pub struct Entries<'s> {
 }
 
 impl Entries<'_> {
+    /// Goes on at `path`, which lies ahead, without reading what is between.
+    pub(crate) fn skip_to(&mut self, path: &TreePath) -> Result<()> {
+        let ahead = self.leaf.as_slice();
+        let skip = ahead.partition_point(|(known, _)| known < path);
+        if skip < ahead.len() {
+            self.leaf.by_ref().take(skip).for_each(drop);
+            return Ok(());
+        }
+        self.leaf = Vec::new().into_iter();
+        while let Some((_, children)) = self.stack.last_mut() {
+            // Children stand in reverse: this is the last one that begins at the path or before it.
+            let at = children.partition_point(|child| child.first > *path);
+            if at < children.len() {
+                children.truncate(at + 1);
+            } else if !children.is_empty() {
+                return Ok(());
+            }
+            let after = self.stack.iter().rev().skip(1).find_map(|(_, children)| children.last());
+            let Some((level, children)) = self.stack.last() else { return Ok(()) };
+            if children.is_empty() || at == 0 && after.is_some_and(|after| after.first <= *path) {
+                self.stack.pop();
+                continue;
+            }
+            let level = *level;
+            let Some(child) = self.stack.last_mut().and_then(|(_, children)| children.pop()) else {
+                continue;
+            };
+            match load_child(self.store, level, &child)? {
+                Node::Leaf(mut items) => {
+                    let skip = items.partition_point(|(known, _)| known < path);
+                    items.drain(..skip);
+                    self.leaf = items.into_iter();
+                    return Ok(());
+                }
+                Node::Inner(level, mut children) => {
+                    children.reverse();
+                    self.stack.push((level, children));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn refill(&mut self) -> Result<bool> {
         while let Some((level, children)) = self.stack.last_mut() {
             let level = *level;

@@ -224,6 +224,30 @@ fn a_range_holds_a_directory_and_what_is_below_it_and_nothing_beside_it() {
 }
 
 #[test]
+fn skipping_ahead_goes_on_where_a_fresh_look_would_begin() {
+    let (_dir, store) = store();
+    let all = many(4000);
+    let mut writer = store.begin().expect("begin");
+    let id = writer.manifest(all.clone()).expect("build");
+    writer.finish_pack().expect("finish");
+    let paths: Vec<TreePath> = all.keys().cloned().collect();
+    let ahead = ["src/dir00/z", "src/dir03", "src/dir03/file00083.rs", "src/dir17\u{1}", "src/dir39/x", "t"];
+    for start in [0, 1, 31, 700] {
+        let mut entries = store.manifest(id).iter().expect("iter");
+        entries.by_ref().take(start).for_each(|entry| drop(entry.expect("read")));
+        for target in ahead.map(path) {
+            if paths.get(start).is_some_and(|at| *at > target) {
+                continue;
+            }
+            entries.skip_to(&target).expect("skip");
+            let next = entries.next().map(|entry| entry.expect("read").0);
+            let expected = paths.iter().find(|path| **path >= target).cloned();
+            assert_eq!(next, expected, "{start} {target:?}");
+        }
+    }
+}
+
+#[test]
 fn a_node_in_the_wrong_place_is_refused() {
     let (_dir, store) = store();
     let mut writer = store.begin().expect("begin");
