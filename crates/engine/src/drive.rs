@@ -29,7 +29,7 @@ use crate::view::{Exit, WallView};
 use crate::walk::{self, Walk};
 
 /// How a run is driven.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub struct Options {
     /// Time limit.
     pub timeout: Option<Duration>,
@@ -40,6 +40,8 @@ pub struct Options {
     pub passing: bool,
     /// The lane's own row is not written yet: it is written with the run's.
     pub unrecorded: bool,
+    /// What was begun before the lane was known.
+    pub early: Option<Early>,
 }
 
 /// What a driven command left.
@@ -49,8 +51,8 @@ pub struct Driven {
     pub exit: Exit,
     /// The walk, where one was begun.
     pub walk: Option<Walk>,
-    /// The run's row.
-    pub run: i64,
+    /// The run's row; `None` where it stands on a slip.
+    pub run: Option<i64>,
     /// False where the lane ended before the command began: it has done nothing.
     pub began: bool,
     /// The end of a passing run, which the caller has yet to record.
@@ -58,6 +60,8 @@ pub struct Driven {
     /// What holds the mounts of a passing run, whose processes are gone: the kernel takes them down when this
     /// is closed, which needs as long as removing the layers and can go on beside it.
     pub mounts: Option<OwnedFd>,
+    /// The directory of a passing run's lane was emptied already.
+    pub emptied: bool,
 }
 
 /// When and how a run ended.
@@ -69,19 +73,51 @@ pub struct End {
     pub exit: ledger::Exit,
 }
 
+/// Pid 1 at work on the ground of its view.
+#[derive(Debug)]
+pub struct Early {
+    inside: spawn::Inside,
+    ends: Ends,
+    cast: bool,
+}
+
+/// Begins a lane's processes before the lane is known; its ground is to be built next. Dropped, they end.
+pub fn begin(mode: sandbox::Mode, namespaces: Namespaces, live: bool) -> Result<Early> {
+    let streams = if live { supervise::detached() } else { supervise::connect() };
+    let (streams, ends) = streams.map_err(EngineError::Sandbox)?;
+    let cast = streams_have_terminal(&streams);
+
+    let inside = spawn::begin(mode, namespaces, streams).map_err(EngineError::Sandbox)?;
+    Ok(Early { inside, ends, cast })
+}
+
+impl Early {
+    /// Has the ground of the view built.
+    pub fn build(&self, ground: &[sandbox::Op]) -> Result<()> {
+        self.inside.build(ground).map_err(EngineError::Sandbox)
+    }
+}
+
 /// Runs a command in a lane of our own. `ready` is called once the view stands and the command starts.
 pub fn own(
     engine: &Engine,
     lane: &OpenLane,
     lock: &Lock,
     launch: &Launch,
-    options: Options,
+    mut options: Options,
     monitor: &mut dyn Monitor,
     ready: &mut dyn FnMut(&mut dyn Monitor),
 ) -> Result<Driven> {
     let signals = Signals::block().map_err(EngineError::Sandbox)?;
-    let (streams, ends) = if options.live { supervise::detached() } else { supervise::connect() }
-        .map_err(EngineError::Sandbox)?;
+    let Early { inside, ends, cast } = match options.early.take() {
+        Some(early) => early,
+        None => {
+            let plan = &launch.plan;
+            let early = begin(plan.mode, plan.namespaces, options.live)?;
+            early.build(&plan.ops[..plan.ground])?;
+            early
+        }
+    };
     for root in &lane.roots {
         root.workspace.before_mount()?;
     }
@@ -90,25 +126,15 @@ pub fn own(
         doing: "keep the lane's directory".into(),
         source: kernel::Error::from_io("dup", "", &error),
     })?;
-    let cast = streams_have_terminal(&streams);
-    let hold = [lock.as_fd()];
-    let inside =
-        spawn::spawn(&launch.plan, Some(&launch.command), streams, &hold).map_err(EngineError::Sandbox)?;
+
+    let command = Some(&launch.command);
+    inside.order(&launch.plan, command, &[lock.as_fd()]).map_err(EngineError::Sandbox)?;
+
     // While the inside builds its view: the rows, the control socket. It waits for our word with the command.
     let walls = walls(launch);
     let transcript = (!options.passing).then(|| transcript_path(lane, cast));
     let run = new_run(lane, launch, &walls, transcript.as_deref(), options.live);
-    let recorded = engine.ledger().and_then(|ledger| {
-        let act = ledger.act(|act| -> ledger::Result<i64> {
-            if options.unrecorded {
-                new::record_in(act, &ledger::Lane { state: LaneState::Live, ..lane.row.clone() })?;
-            } else {
-                act.set_state(&lane.row.id, LaneState::Live)?;
-            }
-            act.insert_run(&run)
-        });
-        act.map_err(EngineError::from)
-    });
+    let recorded = record(engine, lane, run, &options);
     let run = match recorded {
         Ok(run) => run,
         Err(error) => {
@@ -118,12 +144,15 @@ pub fn own(
             return Err(error);
         }
     };
+
     inside.tell(ToInside::Go);
     let control = control::listen(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)?;
+
     let handles = match inside.ready(&launch.plan) {
         Ok(handles) => handles,
         Err(error) => {
             control::remove(lane.home.dir().fd.as_fd());
+            let run = row_of(engine, &lane.row.id, run)?;
             engine.ledger()?.act(|act| -> ledger::Result<()> {
                 act.set_state(&lane.row.id, LaneState::Idle)?;
                 act.end_run(run, clock::now_ms(), ledger::Exit::Code(125))
@@ -131,10 +160,11 @@ pub fn own(
             return Err(EngineError::Sandbox(error));
         }
     };
+
     ready(monitor);
     let is_mounts = |(kind, _): &&(Namespaces, OwnedFd)| *kind == Namespaces::MOUNT;
     let mounts = handles.fds.iter().find(is_mounts).filter(|_| options.passing);
-    let mounts = mounts.and_then(|(_, fd)| fd.try_clone().ok());
+    let mut mounts = mounts.and_then(|(_, fd)| fd.try_clone().ok());
     let walk = if options.passing { None } else { walk::start(engine.state().path(), lane)? };
     let place = Where::Own {
         plan: &launch.plan,
@@ -144,8 +174,18 @@ pub fn own(
         hold: lock.as_fd(),
         live: options.live,
     };
-    let outcome =
-        attended(&inside, place, ends, &signals, options.timeout, transcript.as_deref(), cast, monitor);
+    // Nobody is left in a passing lane: its directory can be emptied while its last process ends.
+    let mut emptied = false;
+    let mut alone = || {
+        emptied = options.passing && lane.home.empty_in_passing(crate::lane::mount_mode()).unwrap_or(false);
+        if emptied {
+            // Its mounts go with its last process.
+            mounts = None;
+        }
+    };
+    let attending = Attending { timeout: options.timeout, transcript: transcript.as_deref(), cast };
+    let outcome = attended(&inside, place, ends, &signals, attending, &mut alone, monitor);
+
     control::remove(lane.home.dir().fd.as_fd());
     let outcome = match outcome {
         // One act less: the caller records the end with the removal.
@@ -153,7 +193,7 @@ pub fn own(
             let (exit, end) = exit_of(&outcome);
             let unwritten = Some(End { at: clock::now_ms(), exit: end });
             let exit = tell(outcome, exit, monitor)?;
-            return Ok(Driven { exit, walk, run, began: true, unwritten, mounts });
+            return Ok(Driven { exit, walk, run, began: true, unwritten, mounts, emptied });
         }
         other => other,
     };
@@ -162,7 +202,42 @@ pub fn own(
     if let Err(error) = lane.home.shrink(crate::lane::mount_mode()) {
         monitor.event(Event::Warning(&error.to_string()));
     }
-    Ok(Driven { exit, walk, run, began: true, unwritten: None, mounts: None })
+    Ok(Driven { exit, walk, run, began: true, unwritten: None, mounts: None, emptied: false })
+}
+
+/// Writes down that a run begins, with its lane where that is not on record. A lane that goes with its run and had
+/// its name drawn needs a slip only.
+fn record(engine: &Engine, lane: &OpenLane, run: NewRun, options: &Options) -> Result<Option<i64>> {
+    let row = || ledger::Lane { state: LaneState::Live, ..lane.row.clone() };
+    if options.passing && options.unrecorded {
+        engine.note(&ledger::Slip::Began { lane: Box::new(row()), run: Box::new(run) })?;
+        return Ok(None);
+    }
+    let act = engine.ledger()?.act(|act| -> ledger::Result<i64> {
+        if options.unrecorded {
+            new::record_in(act, &row())?;
+        } else {
+            act.set_state(&lane.row.id, LaneState::Live)?;
+        }
+        act.insert_run(&run)
+    });
+    Ok(Some(act?))
+}
+
+/// The row of a run, which may have stood on a slip.
+pub fn row_of(engine: &Engine, lane: &str, run: Option<i64>) -> Result<i64> {
+    match run {
+        Some(run) => Ok(run),
+        None => {
+            let found = engine.ledger()?.last_run(lane)?.map(|run| run.id);
+            let ledger = || engine.state().ledger();
+            Ok(found.ok_or_else(|| ledger::Error::Missing {
+                path: ledger(),
+                what: "run",
+                id: lane.to_owned(),
+            })?)
+        }
+    }
 }
 
 /// Runs a command in a lane that is live already.
@@ -183,41 +258,57 @@ pub fn joined(
     drop(live.hold);
     let transcript = transcript_path(lane, cast);
     let run = new_run(lane, launch, &walls(launch), Some(&transcript), false);
-    let run = engine.ledger()?.act(|act| act.insert_run(&run))?;
+    let run = Some(engine.ledger()?.act(|act| act.insert_run(&run))?);
     let place = Where::Joined { connection: live.connection };
-    let outcome = attended(&inside, place, ends, &signals, timeout, Some(&transcript), cast, monitor);
+    let attending = Attending { timeout, transcript: Some(&transcript), cast };
+    let outcome = attended(&inside, place, ends, &signals, attending, &mut || {}, monitor);
     // The lane may end between the handing out of its namespaces and the fork in them; then the kernel says ENOMEM.
     let too_late = |outcome: &Outcome| {
         let no_fork = matches!(&outcome.refused, Some(sandbox::Error::Step { errno, .. }) if *errno == kernel::Errno::NOMEM.raw_os_error());
         !outcome.started && (outcome.lane_ended || no_fork)
     };
     if outcome.as_ref().is_ok_and(too_late) {
-        engine.ledger()?.act(|act| act.end_run(run, clock::now_ms(), ledger::Exit::Code(125)))?;
-        return Ok(Driven { exit: Exit::Lost, walk: None, run, began: false, unwritten: None, mounts: None });
+        let row = row_of(engine, &lane.row.id, run)?;
+        engine.ledger()?.act(|act| act.end_run(row, clock::now_ms(), ledger::Exit::Code(125)))?;
+        return Ok(Driven {
+            exit: Exit::Lost,
+            walk: None,
+            run,
+            began: false,
+            unwritten: None,
+            mounts: None,
+            emptied: false,
+        });
     }
     let exit = finish(engine, lane, run, outcome, None, monitor)?;
-    Ok(Driven { exit, walk: None, run, began: true, unwritten: None, mounts: None })
+    Ok(Driven { exit, walk: None, run, began: true, unwritten: None, mounts: None, emptied: false })
 }
 
-#[expect(clippy::too_many_arguments, reason = "one call with everything that a command is attended with")]
+/// How a command is attended.
+struct Attending<'t> {
+    timeout: Option<Duration>,
+    transcript: Option<&'t Path>,
+    cast: bool,
+}
+
 fn attended(
     inside: &spawn::Inside,
     place: Where<'_>,
     ends: Ends,
     signals: &Signals,
-    timeout: Option<Duration>,
-    transcript: Option<&Path>,
-    cast: bool,
+    attending: Attending<'_>,
+    alone: &mut dyn FnMut(),
     monitor: &mut dyn Monitor,
 ) -> sandbox::Result<Outcome> {
-    let mut tape = Transcript::new(transcript, cast);
+    let mut tape = Transcript::new(attending.transcript, attending.cast);
     let mut waiting = |others: usize| {
         let what = format!(
             "the lane goes on for {others} more that joined it; a signal to this run (Ctrl-C) ends them"
         );
         monitor.event(Event::Warning(&what));
     };
-    let outcome = supervise::supervise(inside, place, ends, signals, timeout, &mut tape, &mut waiting);
+    let mut hooks = supervise::Hooks { tape: &mut tape, waiting: &mut waiting, alone };
+    let outcome = supervise::supervise(inside, place, ends, signals, attending.timeout, &mut hooks);
     tape.finish();
     outcome
 }
@@ -226,7 +317,7 @@ fn attended(
 fn finish(
     engine: &Engine,
     lane: &OpenLane,
-    run: i64,
+    run: Option<i64>,
     outcome: sandbox::Result<Outcome>,
     state: Option<LaneState>,
     monitor: &mut dyn Monitor,
@@ -235,14 +326,17 @@ fn finish(
         Ok(outcome) => exit_of(outcome),
         Err(_) => (Exit::Lost, ledger::Exit::Lost),
     };
-    let noted = engine.ledger()?.act(|act| -> ledger::Result<()> {
-        act.end_run(run, clock::now_ms(), recorded)?;
-        state.map_or(Ok(()), |state| act.set_state(&lane.row.id, state))
+    let noted = row_of(engine, &lane.row.id, run).and_then(|run| {
+        let act = engine.ledger()?.act(|act| -> ledger::Result<()> {
+            act.end_run(run, clock::now_ms(), recorded)?;
+            state.map_or(Ok(()), |state| act.set_state(&lane.row.id, state))
+        });
+        Ok(act?)
     });
     if let Err(error) = noted {
         // A full disk, most likely. The command's own end is worth more than its record, which the next
         // command settles.
-        let why = EngineError::from(error).with_causes();
+        let why = error.with_causes();
         monitor.event(Event::Warning(&format!("the end of the run could not be recorded: {why}")));
     }
     tell(outcome.map_err(EngineError::Sandbox)?, exit, monitor)

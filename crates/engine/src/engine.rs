@@ -54,6 +54,14 @@ impl Engine {
         Ok(self.ledger.get_or_init(|| opened))
     }
 
+    /// Writes a fact down without opening the ledger: whoever opens it next finds it there.
+    pub fn note(&self, slip: &ledger::Slip) -> Result<()> {
+        if ledger::slips::append(&self.state.ledger(), slip)? > ledger::slips::MANY {
+            drop(Ledger::open(&self.state.ledger())?);
+        }
+        Ok(())
+    }
+
     /// What a crash had left and was put right on the way, as `(what, on what)`; each is told once.
     pub fn take_repaired(&self) -> Vec<(String, String)> {
         self.repaired.take()

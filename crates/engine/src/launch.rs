@@ -14,7 +14,7 @@ use sandbox::credentials::Credentials;
 use sandbox::environ::{self, Environment, Wish};
 use sandbox::preset::{self, Preset};
 use sandbox::view::{self, Home, HostFacts};
-use sandbox::{Command, Mode, Op, Plan};
+use sandbox::{Command, Ground, Mode, Op, Plan};
 use workspace::{MountMode, MountTable};
 
 use crate::engine::Engine;
@@ -62,18 +62,41 @@ pub struct Launch {
     pub hidden: Vec<(PathBuf, String)>,
 }
 
+/// What a view rests on, known before the lane is.
+#[derive(Debug)]
+pub struct Grounds {
+    host: HostFacts,
+    /// What pid 1 can begin with.
+    pub ground: Ground,
+}
+
+/// Who enters the lanes of this caller.
+pub fn mode() -> Mode {
+    match mount_mode() {
+        MountMode::User => Mode::User,
+        MountMode::Root => Mode::Root,
+    }
+}
+
+/// Reads the host's facts and plans the ground.
+pub fn grounds(net: Net) -> Result<Grounds> {
+    let mode = mode();
+    let host = HostFacts::read().map_err(EngineError::Sandbox)?;
+    let uid = rustix::process::geteuid().as_raw();
+    let ground = view::ground(&host, mode, net == Net::None, uid);
+    Ok(Grounds { host, ground })
+}
+
 /// Puts a run together. Makes the layers over the home where they are missing; the caller holds the lock.
-pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Launch> {
+pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Grounds) -> Result<Launch> {
     let mounts = MountTable::load()?;
     let program = wishes.argv.first().map_or(OsStr::new(""), OsString::as_os_str);
     let presets = presets(program, &wishes.presets)?;
     let granted: Vec<String> = presets.iter().flat_map(|preset| preset.shows.iter().cloned()).collect();
     let credentials = Credentials::built_in().map_err(EngineError::Sandbox)?.without(&granted);
     let credentials = crate::hiding::followed(credentials, home_dir().as_deref(), &mounts);
-    let mode = match mount_mode() {
-        MountMode::User => Mode::User,
-        MountMode::Root => Mode::Root,
-    };
+    let Grounds { host, ground } = grounds;
+    let mode = ground.mode;
     let ours = crate::lane::ours(engine, &lane.home)?;
     let mut hidden: Vec<(PathBuf, String)> = Vec::new();
     let layering = Layering { granted: &granted, in_memory: wishes.passing };
@@ -125,23 +148,18 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes) -> Result<Laun
     hide.extend(moved);
     let toolchains = crate::toolchains::shown(lane, &credentials, home_at.as_deref(), &mounts, layering)?;
     let uid = rustix::process::geteuid().as_raw();
-    let host = HostFacts::read().map_err(EngineError::Sandbox)?;
     let is_overlay = |spec: &MountSpec| matches!(spec.what, MountWhat::Overlay(_));
     let has_overlay = roots.iter().any(is_overlay) || matches!(home, Home::Overlay { .. });
     let request = view::Request {
-        mode,
-        own_network: wishes.net == Net::None,
-        root_at: engine.state().path().to_path_buf(),
         roots,
         home,
         toolchains,
-        uid,
         read_only: existing(&wishes.dir, &wishes.ro)?,
         read_write: existing(&wishes.dir, &wishes.bind)?,
         hide,
         emulate_rename: mode == Mode::User && has_overlay,
     };
-    let plan = view::plan(&host, &request);
+    let plan = view::plan(&host, ground, &request);
     let cwd = working_directory(lane, &wishes.dir);
     let environment = environment(lane, wishes, &credentials, &presets, uid, &cwd);
     let argv = if wishes.argv.is_empty() { vec![shell()] } else { wishes.argv.clone() };
@@ -390,8 +408,8 @@ pub fn prepare_join(lane: &OpenLane, wishes: &Wishes, live: &sandbox::control::J
     let plan = Plan {
         mode: live.mode,
         namespaces,
-        root_at: PathBuf::new(),
         ops: Vec::new(),
+        ground: 0,
         emulate_rename: live.emulate_rename,
         shut_sockets: !namespaces.has(Namespaces::NET) && kernel::landlock::can_shut_abstract_sockets(),
     };
@@ -405,8 +423,8 @@ pub fn settle_renames(engine: &Engine, lane: &OpenLane, lock: &Lock) -> Result<(
     if !sandbox::notify::has_journal(dir) {
         return Ok(());
     }
-    let launch =
-        prepare(engine, lane, &Wishes { dir: lane.roots[0].view.path.clone(), ..Wishes::default() })?;
+    let wishes = Wishes { dir: lane.roots[0].view.path.clone(), ..Wishes::default() };
+    let launch = prepare(engine, lane, &wishes, grounds(wishes.net)?)?;
     for root in &lane.roots {
         root.workspace.before_mount()?;
     }
@@ -442,7 +460,7 @@ pub fn show(engine: &Engine, making: &crate::ops::new::NewRequest, wishes: &Wish
             (made.lane, made.lock, rejected, true)
         }
     };
-    let launch = prepare(engine, &lane, wishes);
+    let launch = grounds(wishes.net).and_then(|grounds| prepare(engine, &lane, wishes, grounds));
     let (name, strategy, why) = (lane.row.name.clone(), lane.row.strategy.clone(), lane.row.why.clone());
     if temporary {
         let id = lane.row.id.clone();
@@ -509,6 +527,8 @@ fn mount_view(op: &sandbox::Op) -> Option<MountView> {
         Op::Over { from, at } => view(at, "own file", Some(from.clone()), true),
         Op::Hide { at } => view(at, "hidden", None, true),
         Op::ReadOnly { at } => view(at, "read-only", None, true),
-        Op::Dir { .. } | Op::Symlink { .. } | Op::File { .. } => None,
+        // In the root of the lane, which is in memory.
+        Op::Dir { at, .. } => view(at, "directory", None, false),
+        Op::Symlink { .. } | Op::File { .. } => None,
     }
 }

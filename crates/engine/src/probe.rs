@@ -118,7 +118,7 @@ pub fn seccomp(listen: bool) -> Result<std::result::Result<(), String>> {
 }
 
 /// Builds a lane's view over the bare system and raises the walls of pid 1, as for a run, and runs nothing in it.
-pub fn view(engine: &Engine) -> Result<std::result::Result<(), String>> {
+pub fn view() -> Result<std::result::Result<(), String>> {
     use kernel::mountspec::{MountSpec, MountWhat};
     use sandbox::{Mode, Op, Plan};
     let mount = |what, target: &str, read_only| {
@@ -130,7 +130,6 @@ pub fn view(engine: &Engine) -> Result<std::result::Result<(), String>> {
     let plan = Plan {
         mode,
         namespaces: if mode == Mode::User { all.with(Namespaces::USER) } else { all },
-        root_at: engine.state().path().to_path_buf(),
         ops: vec![
             mount(MountWhat::Bind { source: "/usr".into(), recursive: true }, "/usr", true),
             mount(MountWhat::Tmpfs { mode: 0o1777, size: None }, "/tmp", false),
@@ -138,6 +137,7 @@ pub fn view(engine: &Engine) -> Result<std::result::Result<(), String>> {
             mount(MountWhat::Devpts, "/dev/pts", false),
             Op::Device { name: "null".into() },
         ],
+        ground: 0,
         emulate_rename: false,
         shut_sockets: false,
     };

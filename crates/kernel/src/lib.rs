@@ -15,6 +15,7 @@ pub mod meta;
 pub mod mount;
 pub mod mountspec;
 pub mod netif;
+pub mod netns;
 pub mod node;
 pub mod open;
 pub mod priority;

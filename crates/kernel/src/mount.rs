@@ -81,6 +81,17 @@ impl Detached {
         rustix::mount::open_tree(source, c"", flags).asked("open_tree", name).map(Detached)
     }
 
+    /// The mount at a path of the host (a last link is followed), with what is mounted below it where `recursive`.
+    pub fn clone_at(path: &std::path::Path, recursive: bool) -> Result<Detached> {
+        let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        if recursive {
+            flags |= OpenTreeFlags::AT_RECURSIVE;
+        }
+        rustix::mount::open_tree(rustix::fs::CWD, path, flags)
+            .asked("open_tree", crate::error::path_bytes(path))
+            .map(Detached)
+    }
+
     /// A new tmpfs whose root has `mode`; `size` is its limit in bytes.
     pub fn tmpfs(mode: u32, size: Option<u64>, attributes: Attributes) -> Result<Detached> {
         let fs = Filesystem::open(c"tmpfs")?;
@@ -149,6 +160,19 @@ impl Detached {
     pub fn attach(self, target: impl AsFd, name: &[u8]) -> Result<()> {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         rustix::mount::move_mount(&self.0, c"", target, c"", flags).asked("move_mount", name)
+    }
+
+    /// The same as [`Detached::attach`]; the descriptor of the mount's root is kept.
+    pub fn attach_and_hold(self, target: impl AsFd, name: &[u8]) -> Result<OwnedFd> {
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        rustix::mount::move_mount(&self.0, c"", target, c"", flags).asked("move_mount", name)?;
+        Ok(self.0)
+    }
+
+    /// Attaches the mount over `name` in the directory `dir`; a link there is not followed.
+    pub fn attach_in(self, dir: impl AsFd, name: &[u8]) -> Result<()> {
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        rustix::mount::move_mount(&self.0, c"", dir, name, flags).asked("move_mount", name)
     }
 
     /// The root of the mount, to look into or to build in.

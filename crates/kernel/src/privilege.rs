@@ -18,11 +18,10 @@ pub fn lock_down_root() -> Result<()> {
     rustix::thread::clear_ambient_capability_set().asked("prctl", "PR_CAP_AMBIENT_CLEAR_ALL")?;
     for bit in 0..64u64 {
         let Some(capability) = CapabilitySet::from_bits(1 << bit) else { continue };
-        match rustix::thread::capability_is_in_bounding_set(capability) {
-            Ok(true) => rustix::thread::remove_capability_from_bounding_set(capability)
-                .asked("prctl", "PR_CAPBSET_DROP")?,
-            Ok(false) => {}
-            Err(_) => break, // past the last capability that this kernel knows
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::INVAL) => break, // past the last capability that this kernel knows
+            refused => refused.asked("prctl", "PR_CAPBSET_DROP")?,
         }
     }
     let bits = CapabilitiesSecureBits::NO_ROOT

@@ -38,6 +38,18 @@ impl Namespaces {
         Namespaces(self.0 | other.0)
     }
 
+    /// What is in both sets.
+    #[must_use]
+    pub const fn only(self, other: Namespaces) -> Namespaces {
+        Namespaces(self.0 & other.0)
+    }
+
+    /// What is in this set and not in `other`.
+    #[must_use]
+    pub const fn without(self, other: Namespaces) -> Namespaces {
+        Namespaces(self.0 & !other.0)
+    }
+
     /// True where all of `other` is in this set.
     pub const fn has(self, other: Namespaces) -> bool {
         self.0 & other.0 == other.0
@@ -121,6 +133,44 @@ pub fn fork_into(namespaces: Namespaces) -> Result<Forked> {
 /// Forks without new namespaces.
 pub fn fork() -> Result<Forked> {
     fork_into(Namespaces::default())
+}
+
+/// Starts a child that borrows this process's memory and stands in for it: the caller sleeps until the child has
+/// executed a program or ended (vfork(2)), so nothing is copied. `body` gives the exit code where it does not
+/// execute. What it allocates and does not free stays with the caller.
+pub fn fork_until_exec(body: &mut dyn FnMut() -> i32) -> Result<Pid> {
+    extern "C" fn begin(body: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `body` is the pointer made below, to a reference that lives until the clone call returns,
+        // and the caller sleeps as long as this runs.
+        let body = unsafe { &mut *body.cast::<&mut dyn FnMut() -> i32>() };
+        body()
+    }
+    const STACK: usize = 256 << 10;
+    if !is_single_threaded() {
+        return Err(Error::new("clone", "a second thread is running", Errno::BUSY));
+    }
+    // SAFETY: a new private mapping at an address of the kernel's choice touches nothing of ours; it grows
+    // into no neighbour, because its lowest page is shut right after.
+    let stack = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+        libc::mmap(std::ptr::null_mut(), STACK, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    };
+    if stack == libc::MAP_FAILED {
+        return Err(last("mmap", "a stack"));
+    }
+    let mut body = body;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack is ours alone, its end is aligned to a page and its first page is a guard; `body`
+    // outlives the child's use of this memory, since CLONE_VFORK suspends this (only) thread until the child
+    // has called execve or _exit (clone(2)); the mapping is removed only after that.
+    let (pid, error) = unsafe {
+        libc::mprotect(stack, 4096, libc::PROT_NONE);
+        let pid = libc::clone(begin, stack.byte_add(STACK), flags, (&raw mut body).cast());
+        let error = last("clone", format!("flags {flags:#x}"));
+        libc::munmap(stack, STACK);
+        (pid, error)
+    };
+    Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)
 }
 
 /// Joins the namespace behind `fd`, which must be of kind `namespace`.

@@ -39,6 +39,17 @@ pub fn block_and_watch(signals: &[i32]) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Blocks every signal that can be blocked.
+pub fn block_all() -> Result<()> {
+    // SAFETY: sigset_t is plain data, filled by sigfillset; the old mask is not asked for.
+    let answer = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut set);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())
+    };
+    if answer == 0 { Ok(()) } else { Err(last("sigprocmask", "")) }
+}
+
 /// The next waiting signal, and the id of its sender (0 where the kernel sent it); `None` where there is none.
 pub fn next(watch: &OwnedFd) -> Result<Option<(i32, u32)>> {
     let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];

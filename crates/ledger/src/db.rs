@@ -52,7 +52,9 @@ impl Ledger {
         }
         db.execute_batch("PRAGMA synchronous = NORMAL").map_err(wrong("configure"))?;
         db.pragma_update(None, "wal_autocheckpoint", FOLD_PAGES).map_err(wrong("configure"))?;
-        Ok(Ledger { db, path: path.to_path_buf() })
+        let ledger = Ledger { db, path: path.to_path_buf() };
+        ledger.take_slips()?;
+        Ok(ledger)
     }
 
     /// The database file.

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use rusqlite::{OptionalExtension as _, Row, named_params, params};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::db::{Act, Ledger};
@@ -10,7 +11,8 @@ use crate::error::{Error, Result, is_unique_violation};
 use crate::value;
 
 /// Where a lane is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LaneState {
     /// Made; nothing has run in it yet.
     New,
@@ -49,15 +51,17 @@ impl FromStr for LaneState {
 }
 
 /// One lane.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lane {
     /// Its id, chosen by the caller; also the name of its directory.
     pub id: String,
     /// Its name, unique among the origin's undiscarded lanes.
     pub name: String,
     /// Absolute path of the directory it is a view of.
+    #[serde(with = "value::hex")]
     pub origin: Vec<u8>,
     /// Absolute path of the project's top (equal to `origin` where there is no git).
+    #[serde(with = "value::hex")]
     pub project: Vec<u8>,
     /// `overlay` or `copy`.
     pub strategy: String,
@@ -76,6 +80,7 @@ pub struct Lane {
     /// Where it is in its life.
     pub state: LaneState,
     /// Absolute path of the directory with its layers.
+    #[serde(with = "value::hex")]
     pub layers: Vec<u8>,
     /// Further roots, as the engine writes them.
     pub roots: Value,

@@ -7,7 +7,7 @@
 //! among an origin's undiscarded lanes; any number of processes may write at once; a file that is not
 //! a sound ledger is refused by name and never overwritten. This is the only crate that speaks SQL.
 //!
-//! Reading order: [`db`] (open, migrate, [`Ledger::act`]) → [`lane`] → [`run`] → [`operation`] → [`event`].
+//! Reading order: [`db`] (open, migrate, [`Ledger::act`]) → [`lane`] → [`run`] → [`operation`] → [`event`] → [`slips`].
 
 pub mod db;
 pub mod error;
@@ -16,6 +16,7 @@ pub mod lane;
 mod migrate;
 pub mod operation;
 pub mod run;
+pub mod slips;
 mod value;
 
 pub use db::{Act, Ledger};
@@ -24,3 +25,4 @@ pub use event::{Event, NewEvent};
 pub use lane::{Lane, LaneFilter, LaneState};
 pub use operation::{NewOperation, Operation};
 pub use run::{Exit, NewRun, Run};
+pub use slips::Slip;

@@ -3,6 +3,7 @@
 //! The column `chain` is kept for a hash over the row and its forerunner; nothing writes it yet.
 
 use rusqlite::{Row, params};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::db::{Act, Ledger};
@@ -10,7 +11,7 @@ use crate::error::Result;
 use crate::value;
 
 /// An act to record.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewOperation {
     /// Milliseconds since 1970.
     pub at: i64,

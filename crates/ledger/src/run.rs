@@ -1,6 +1,7 @@
 //! Table `runs`: one row for each command that was started in a lane.
 
 use rusqlite::{OptionalExtension as _, Row, params};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::db::{Act, Ledger};
@@ -8,7 +9,8 @@ use crate::error::Result;
 use crate::value;
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Exit {
     /// The command's exit code.
     Code(i32),
@@ -19,13 +21,15 @@ pub enum Exit {
 }
 
 /// A run that is about to start.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewRun {
     /// Id of its lane.
     pub lane: String,
     /// The command and its arguments, as bytes.
+    #[serde(with = "value::hex_list")]
     pub argv: Vec<Vec<u8>>,
     /// Working directory inside.
+    #[serde(with = "value::hex")]
     pub cwd: Vec<u8>,
     /// Milliseconds since 1970.
     pub started_at: i64,
@@ -36,6 +40,7 @@ pub struct NewRun {
     /// What was enforced, as the sandbox reports it.
     pub walls: Value,
     /// Path of the recording of what it printed.
+    #[serde(with = "value::hex_or_null")]
     pub transcript: Option<Vec<u8>>,
     /// True where it was left running.
     pub detached: bool,

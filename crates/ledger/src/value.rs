@@ -51,6 +51,63 @@ pub(crate) fn read_count(row: &Row<'_>, column: &'static str) -> rusqlite::Resul
     u64::try_from(value).map_err(|error| unreadable(row, column, error))
 }
 
+/// Bytes as a string of hexadecimal digits, for JSON.
+pub(crate) mod hex {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn to_text(bytes: &[u8]) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+        bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+    }
+
+    pub(super) fn from_text(text: &str) -> Option<Vec<u8>> {
+        let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+        let pairs = text.as_bytes().chunks(2);
+        pairs.map(|pair| Some(value(pair[0])? << 4 | value(*pair.get(1)?)?)).collect()
+    }
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&to_text(bytes))
+    }
+
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<u8>, D::Error> {
+        from_text(&String::deserialize(from)?).ok_or_else(|| D::Error::custom("not hexadecimal"))
+    }
+}
+
+/// The same for what may be absent.
+pub(crate) mod hex_or_null {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+    use super::hex;
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        bytes.as_deref().map(hex::to_text).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+        let read = |text: String| hex::from_text(&text).ok_or_else(|| D::Error::custom("not hexadecimal"));
+        Option::<String>::deserialize(from)?.map(read).transpose()
+    }
+}
+
+/// The same for a list.
+pub(crate) mod hex_list {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+    use super::hex;
+
+    pub(crate) fn serialize<S: Serializer>(list: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
+        list.iter().map(|bytes| hex::to_text(bytes)).collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
+        let read = |text: &String| hex::from_text(text).ok_or_else(|| D::Error::custom("not hexadecimal"));
+        Vec::<String>::deserialize(from)?.iter().map(read).collect()
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("unknown word {0:?}")]
 struct UnknownWord(String);

@@ -130,11 +130,13 @@ impl Variables {
 
 /// Without regard to case: some programs take their secrets in small letters.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let (pattern, name) = (pattern.to_ascii_uppercase(), name.to_ascii_uppercase());
     match (pattern.strip_prefix(b"*"), pattern.strip_suffix(b"*")) {
-        (Some(end), _) => name.ends_with(end),
-        (None, Some(start)) => name.starts_with(start),
-        (None, None) => name == pattern,
+        (Some(end), _) => {
+            let at = name.len().checked_sub(end.len());
+            at.is_some_and(|at| name[at..].eq_ignore_ascii_case(end))
+        }
+        (None, Some(start)) => name.get(..start.len()).is_some_and(|name| name.eq_ignore_ascii_case(start)),
+        (None, None) => name.eq_ignore_ascii_case(pattern),
     }
 }
 

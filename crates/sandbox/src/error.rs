@@ -87,6 +87,9 @@ pub enum Error {
 /// Attaches stage and step to a kernel error.
 pub(crate) trait Step<T> {
     fn step(self, stage: Stage, step: impl Into<String>) -> Result<T>;
+
+    /// The same, for a step whose words are put together only where they are needed.
+    fn step_with(self, stage: Stage, step: impl FnOnce() -> String) -> Result<T>;
 }
 
 impl<T> Step<T> for kernel::Result<T> {
@@ -97,5 +100,12 @@ impl<T> Step<T> for kernel::Result<T> {
             errno: error.errno.raw_os_error(),
             cause: error.to_string(),
         })
+    }
+
+    fn step_with(self, stage: Stage, step: impl FnOnce() -> String) -> Result<T> {
+        match self {
+            Ok(done) => Ok(done),
+            failed => failed.step(stage, step()),
+        }
     }
 }

@@ -17,8 +17,9 @@ use rustix::process::Signal;
 use crate::error::{Result, Stage, Step as _};
 use crate::leader::{self, Started, Streams};
 use crate::message::{FromInside, ToInside};
-use crate::plan::{Command, Mode, Plan};
-use crate::rootfs;
+use crate::order::{self, Order};
+use crate::plan::Mode;
+use crate::rootfs::{self, Rootfs};
 
 /// How long what is left of a lane may take after TERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -36,50 +37,52 @@ pub(crate) const HANDED_OUT: [(Namespaces, &str); 7] = [
 
 /// What pid 1 was born with.
 pub(crate) struct Birth<'b> {
-    pub(crate) plan: &'b Plan,
-    pub(crate) command: Option<&'b Command>,
+    pub(crate) mode: Mode,
+    pub(crate) namespaces: Namespaces,
     pub(crate) streams: &'b Streams,
     pub(crate) ids: (u32, u32),
-    pub(crate) hold: &'b [BorrowedFd<'b>],
 }
 
 /// Becomes pid 1. Never returns.
 pub(crate) fn main(channel: &OwnedFd, birth: &Birth<'_>) -> ! {
-    let started = match come_up(channel, birth) {
-        Ok(started) => started,
+    match come_up(channel, birth) {
+        // What it holds it holds as long as it lives.
+        Ok((started, _hold)) => stand_by(channel, started),
         Err(error) => {
             let _ = fdpass::send(channel, &FromInside::failed(&error).encode(), &[]);
             process::exit_now(125)
         }
-    };
-    stand_by(channel, started)
+    }
 }
 
-fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Option<Started>> {
+fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<(Option<Started>, Vec<OwnedFd>)> {
     process::die_with_parent().step(Stage::Namespaces, "die with the supervisor")?;
-    let mut keep = birth.hold.to_vec();
-    keep.push(channel.as_fd());
+    signal::block_all().step(Stage::Namespaces, "block signals")?;
+    let mut keep = vec![channel.as_fd()];
     keep.extend(birth.streams.given.iter().flatten().map(|fd| fd.as_fd()));
     process::close_others(&keep).step(Stage::Namespaces, "close what the caller left open")?;
-    if birth.plan.namespaces.has(Namespaces::USER) {
+    let namespaces = birth.namespaces;
+    if namespaces.has(Namespaces::USER) {
         map_ids(birth.ids).step(Stage::Namespaces, "map the caller's ids")?;
     }
-    if birth.plan.own_network() {
-        kernel::netif::loopback_up().step(Stage::Namespaces, "bring loopback up")?;
+    let network = namespaces.has(Namespaces::NET).then(kernel::netns::begin).transpose();
+    let network = network.step(Stage::Namespaces, "make the network namespace")?;
+    let made_at_once = namespaces.without(Namespaces::USER.with(Namespaces::PID).with(Namespaces::NET));
+    process::unshare(made_at_once).step(Stage::Namespaces, "make the namespaces")?;
+
+    let mut view = rootfs::begin()?;
+    let Some((order, hold)) = hear_order(channel, &mut view)? else { process::exit_now(0) };
+
+    view.build(&order.ops)?;
+
+    if let Some(network) = network {
+        network.join().step(Stage::Namespaces, "make the network namespace")?;
     }
-    let mut handles = Vec::new();
-    for (namespace, name) in HANDED_OUT {
-        if birth.plan.namespaces.has(namespace) {
-            let path = format!("/proc/self/ns/{name}");
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            let handle = rustix::fs::open(&path, flags, FsMode::empty())
-                .map_err(|errno| kernel::Error::new("open", &path, errno))
-                .step(Stage::Namespaces, "open the namespaces")?;
-            handles.push(handle);
-        }
-    }
-    rootfs::build(birth.plan)?;
-    if birth.plan.mode == Mode::User {
+
+    let handles = handles(namespaces)?;
+    view.enter()?;
+
+    if birth.mode == Mode::User {
         // A second wall beside the filter: no user namespace below this one.
         write_proc("/proc/sys/user/max_user_namespaces", b"0")
             .step(Stage::Walls, "shut nested user namespaces")?;
@@ -90,16 +93,53 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Option<Started>> {
     kernel::privilege::drop_capabilities().step(Stage::Walls, "drop capabilities")?;
     // capset and securebits do not clear the death signal, but an id change would: say it again.
     process::die_with_parent().step(Stage::Walls, "die with the supervisor")?;
+
     let handles: Vec<BorrowedFd<'_>> = handles.iter().map(|fd| fd.as_fd()).collect();
     fdpass::send(channel, &FromInside::Ready.encode(), &handles)
         .step(Stage::Walls, "say that the view stands")?;
-    match birth.command {
+    let started = match &order.command {
         Some(command) if told_to_go(channel) => {
-            let plan = birth.plan;
-            leader::start(channel, command, birth.streams, plan.walls(), false).map(Some)
+            Some(leader::start(channel, command, birth.streams, order.walls, false)?)
         }
         Some(_) => process::exit_now(0),
-        None => Ok(None),
+        None => None,
+    };
+    Ok((started, hold))
+}
+
+/// Descriptors of the namespaces, for those who join.
+fn handles(namespaces: Namespaces) -> Result<Vec<OwnedFd>> {
+    let mut handles = Vec::new();
+    for (namespace, name) in HANDED_OUT {
+        if namespaces.has(namespace) {
+            // Of pid 1, the namespace of its children is its own.
+            let path = format!("/proc/self/ns/{name}");
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let handle = rustix::fs::open(&path, flags, FsMode::empty())
+                .map_err(|errno| kernel::Error::new("open", &path, errno))
+                .step(Stage::Namespaces, "open the namespaces")?;
+            handles.push(handle);
+        }
+    }
+    Ok(handles)
+}
+
+/// Builds what it is told to, until the order comes, with what is to be held; `None` where the supervisor has another
+/// word, or is gone.
+fn hear_order(channel: &OwnedFd, view: &mut Rootfs) -> Result<Option<(Order, Vec<OwnedFd>)>> {
+    loop {
+        let mut buffer = [0u8; 64];
+        let heard = fdpass::receive(channel, &mut buffer).step(Stage::Mounts, "hear the order")?;
+        let Some((n, mut fds)) = heard else { return Ok(None) };
+        if fds.is_empty() {
+            return Ok(None);
+        }
+        let file = fds.remove(0);
+        match ToInside::decode(&buffer[..n]) {
+            Some(ToInside::Build) => view.build(&order::ops_from_file(&file)?)?,
+            Some(ToInside::Order) => return Ok(Some((Order::from_file(&file)?, fds))),
+            _ => return Ok(None),
+        }
     }
 }
 
@@ -154,7 +194,7 @@ fn stand_by(channel: &OwnedFd, started: Option<Started>) -> ! {
                         }
                     }
                     Some(ToInside::Terminate) => end = end.or_else(|| Some(terminate())),
-                    Some(ToInside::Go) => {}
+                    Some(ToInside::Go | ToInside::Build | ToInside::Order) => {}
                     Some(ToInside::Kill) | None => end = Some(Instant::now()),
                 },
                 Ok(None) | Err(_) => end = Some(Instant::now()),
@@ -174,6 +214,9 @@ fn reap(channel: &OwnedFd, command: &mut Option<i32>) {
         let _ = fdpass::send(channel, &FromInside::Changed(status).encode(), &[]);
         if matches!(status, Status::Exited(_) | Status::Killed(_)) {
             *command = None;
+            if alone() {
+                let _ = fdpass::send(channel, &FromInside::Alone.encode(), &[]);
+            }
         }
     }
 }

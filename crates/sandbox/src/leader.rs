@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use kernel::fdpass;
-use kernel::process::{self, Forked};
+use kernel::process;
 use kernel::{Errno, pty, signal};
 use rustix::termios::Winsize;
 
@@ -63,25 +63,20 @@ pub(crate) fn start(
         None
     };
     let prepared = Prepared::new(command)?;
-    match process::fork().step(Stage::Exec, "fork the command")? {
-        Forked::Parent(child) => {
-            let pid = child.pid.as_raw_nonzero().get();
-            // The child does the same: whoever comes first. A signal for the group must find it there at once.
-            let _ = rustix::process::setpgid(Some(child.pid), Some(child.pid));
-            let _ = fdpass::send(channel, &FromInside::Started(pid).encode(), &[]);
-            Ok(Started { pid })
+    let mut body = || {
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let _ = fdpass::send(channel, &FromInside::Started(pid).encode(), &[]);
+        let error = become_command(channel, &prepared, streams, terminal.as_ref(), walls, joined);
+        let _ = fdpass::send(channel, &FromInside::failed(&error).encode(), &[]);
+        // As a shell does: 127 not found, 126 found and not executable. A wall that failed is ours.
+        match &error {
+            Error::Step { stage: Stage::Exec, errno, .. } if *errno == Errno::NOENT.raw_os_error() => 127,
+            Error::Step { stage: Stage::Exec, .. } => 126,
+            _ => 125,
         }
-        Forked::Child => {
-            let error = become_command(channel, &prepared, streams, terminal.as_ref(), walls, joined);
-            let _ = fdpass::send(channel, &FromInside::failed(&error).encode(), &[]);
-            // As a shell does: 127 not found, 126 found and not executable. A wall that failed is ours.
-            process::exit_now(match &error {
-                Error::Step { stage: Stage::Exec, errno, .. } if *errno == Errno::NOENT.raw_os_error() => 127,
-                Error::Step { stage: Stage::Exec, .. } => 126,
-                _ => 125,
-            })
-        }
-    }
+    };
+    let pid = process::fork_until_exec(&mut body).step(Stage::Exec, "fork the command")?;
+    Ok(Started { pid: pid.as_raw_nonzero().get() })
 }
 
 struct Prepared<'c> {
@@ -198,6 +193,7 @@ fn become_command(
         signal::default(libc_sigttou());
         Ok(())
     })();
+
     match made {
         Ok(()) => prepared.exec(),
         Err(error) => error,

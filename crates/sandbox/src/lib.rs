@@ -17,6 +17,7 @@ pub mod leader;
 pub mod mask;
 pub mod message;
 pub mod notify;
+mod order;
 pub mod plan;
 pub mod preset;
 mod rename;
@@ -27,4 +28,4 @@ pub mod supervise;
 pub mod view;
 
 pub use error::{Error, Result};
-pub use plan::{Command, Mode, Op, Plan};
+pub use plan::{Command, Ground, Mode, Op, Plan};

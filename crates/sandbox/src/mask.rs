@@ -44,6 +44,8 @@ fn absent(home: &OwnedFd, path: &Path) -> Option<Absent> {
 /// Fills an empty filesystem with the whiteouts.
 pub(crate) fn build(top: impl AsFd, absent: &[Absent]) -> Result<()> {
     let top = top.as_fd();
+    // Like the kernel's own, all are names of one node.
+    let mut first: Option<&Path> = None;
     for Absent { path, parents } in absent {
         for (parent, mode) in parents {
             let asked = |errno| kernel::Error::new("mkdirat", kernel::error::path_bytes(parent), errno);
@@ -56,9 +58,14 @@ pub(crate) fn build(top: impl AsFd, absent: &[Absent]) -> Result<()> {
                 Err(errno) => return Err(asked(errno)),
             }
         }
-        match rustix::fs::mknodat(top, path, FileType::CharacterDevice, Mode::empty(), 0) {
+        let made = match first {
+            Some(first) => rustix::fs::linkat(top, first, top, path, AtFlags::empty()),
+            None => rustix::fs::mknodat(top, path, FileType::CharacterDevice, Mode::empty(), 0),
+        };
+        match made {
+            Ok(()) => first = first.or(Some(path)),
             // A path above it is absent already.
-            Ok(()) | Err(Errno::EXIST | Errno::NOTDIR) => {}
+            Err(Errno::EXIST | Errno::NOTDIR) => {}
             Err(errno) => return Err(kernel::Error::new("mknodat", kernel::error::path_bytes(path), errno)),
         }
     }

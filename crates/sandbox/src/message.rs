@@ -31,11 +31,17 @@ pub enum FromInside {
     },
     /// The command's state changed.
     Changed(Status),
+    /// The command has ended, and no other process is left inside.
+    Alone,
 }
 
 /// From the supervisor to the inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToInside {
+    /// A part of the view: the message carries a file with its ops.
+    Build,
+    /// The rest of the view and the command: the message carries a file with the order, and what pid 1 holds.
+    Order,
     /// What begins is written down: start the command.
     Go,
     /// Send this signal to the command's process group.
@@ -66,6 +72,7 @@ impl FromInside {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             FromInside::Ready => vec![b'R'],
+            FromInside::Alone => vec![b'A'],
             FromInside::Terminal => vec![b'T'],
             FromInside::Listener => vec![b'L'],
             FromInside::Started(pid) => [&[b'S'][..], &pid.to_le_bytes()].concat(),
@@ -97,6 +104,7 @@ impl FromInside {
         let number = |at: usize| Some(i32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         Some(match bytes.first()? {
             b'R' => FromInside::Ready,
+            b'A' => FromInside::Alone,
             b'T' => FromInside::Terminal,
             b'L' => FromInside::Listener,
             b'S' => FromInside::Started(number(1)?),
@@ -129,6 +137,8 @@ impl ToInside {
     /// As bytes.
     pub fn encode(self) -> Vec<u8> {
         match self {
+            ToInside::Build => vec![b'b'],
+            ToInside::Order => vec![b'o'],
             ToInside::Go => vec![b'g'],
             ToInside::Signal(signal) => [&[b's'][..], &signal.to_le_bytes()].concat(),
             ToInside::Terminate => vec![b't'],
@@ -139,6 +149,8 @@ impl ToInside {
     /// From bytes; `None` where they are no message.
     pub fn decode(bytes: &[u8]) -> Option<ToInside> {
         match bytes.first()? {
+            b'b' => Some(ToInside::Build),
+            b'o' => Some(ToInside::Order),
             b'g' => Some(ToInside::Go),
             b's' => Some(ToInside::Signal(i32::from_le_bytes(bytes.get(1..5)?.try_into().ok()?))),
             b't' => Some(ToInside::Terminate),
@@ -156,6 +168,7 @@ mod tests {
     fn every_message_survives_the_wire() {
         let all = [
             FromInside::Ready,
+            FromInside::Alone,
             FromInside::Terminal,
             FromInside::Listener,
             FromInside::Started(77),
@@ -168,7 +181,14 @@ mod tests {
         for message in all {
             assert_eq!(FromInside::decode(&message.encode()), Some(message));
         }
-        for message in [ToInside::Go, ToInside::Signal(15), ToInside::Terminate, ToInside::Kill] {
+        for message in [
+            ToInside::Build,
+            ToInside::Order,
+            ToInside::Go,
+            ToInside::Signal(15),
+            ToInside::Terminate,
+            ToInside::Kill,
+        ] {
             assert_eq!(ToInside::decode(&message.encode()), Some(message));
         }
     }

@@ -99,10 +99,11 @@ pub struct Plan {
     pub mode: Mode,
     /// Namespaces to make.
     pub namespaces: Namespaces,
-    /// A directory of the host over which the new root is mounted, in the new mount namespace only.
-    pub root_at: PathBuf,
     /// The view, in order.
     pub ops: Vec<Op>,
+    /// How many of the ops are the ground: those that are the same for every lane of this machine, and can be
+    /// carried out before the lane is known.
+    pub ground: usize,
     /// Renames of directories are carried out for the lane.
     pub emulate_rename: bool,
     /// Abstract unix sockets of the host are out of reach, though its network is not.
@@ -116,6 +117,17 @@ pub struct Walls {
     pub emulate_rename: bool,
     /// It takes on a Landlock domain without abstract sockets of others.
     pub shut_sockets: bool,
+}
+
+/// What can be begun before the lane is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ground {
+    /// User or root.
+    pub mode: Mode,
+    /// Namespaces to make.
+    pub namespaces: Namespaces,
+    /// The view's first ops.
+    pub ops: Vec<Op>,
 }
 
 impl Plan {

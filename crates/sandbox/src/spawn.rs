@@ -12,7 +12,8 @@ use crate::error::{Error, Result, Stage, Step as _};
 use crate::init::{self, Birth, HANDED_OUT};
 use crate::leader::{self, Streams};
 use crate::message::{FromInside, ToInside};
-use crate::plan::{Command, Plan, Walls};
+use crate::order::{self, Order};
+use crate::plan::{Command, Mode, Op, Plan, Walls};
 
 /// The namespaces of a live lane, ready to be joined.
 #[derive(Debug)]
@@ -34,6 +35,33 @@ impl Inside {
     /// Says something to the leader; one that is gone hears nothing.
     pub fn tell(&self, message: ToInside) {
         let _ = fdpass::send(&self.channel, &message.encode(), &[]);
+    }
+
+    /// Has the first part of a plan built, its ground.
+    pub fn build(&self, ground: &[Op]) -> Result<()> {
+        let file = order::ops_to_file(ground)?;
+        self.send(ToInside::Build, &[file.as_fd()])
+    }
+
+    /// Orders the rest of a plan whose ground pid 1 was told to build; then [`Inside::ready`] waits for the view.
+    /// Pid 1 holds `hold` (the lane's lock) until it ends, so that nobody mounts the layers while they are
+    /// still mounted. Where pid 1 is gone, [`Inside::ready`] tells why.
+    pub fn order(&self, plan: &Plan, command: Option<&Command>, hold: &[BorrowedFd<'_>]) -> Result<()> {
+        let ops = plan.ops[plan.ground..].to_vec();
+        let file = Order { ops, walls: plan.walls(), command: command.cloned() }.to_file()?;
+        let mut fds = vec![file.as_fd()];
+        fds.extend_from_slice(hold);
+        self.send(ToInside::Order, &fds)
+    }
+
+    /// Sends what must arrive, unless pid 1 is gone: then whoever waits for it is told why.
+    fn send(&self, message: ToInside, fds: &[BorrowedFd<'_>]) -> Result<()> {
+        match fdpass::send(&self.channel, &message.encode(), fds) {
+            Err(error) if error.errno != kernel::Errno::PIPE && error.errno != kernel::Errno::CONNRESET => {
+                Err(error).step(Stage::Mounts, "send the order to pid 1")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The next message; `None` when the leader is gone.
@@ -76,24 +104,34 @@ impl Inside {
     }
 }
 
-/// Forks pid 1 of a new lane. The caller goes on at once and calls [`Inside::ready`] when it has nothing
-/// better to do. The lane goes on until it is told to end or its supervisor is gone. Pid 1 holds `hold` (the
-/// lane's lock) until it ends, so that nobody mounts the layers while they are still mounted.
+/// Forks pid 1 of a new lane, which makes the namespaces, builds what it is told to ([`Inside::build`]) and waits for
+/// the order ([`Inside::order`]). The caller goes on at once. The lane goes on until it is told to end or its
+/// supervisor is gone.
+pub fn begin(mode: Mode, namespaces: Namespaces, streams: Streams) -> Result<Inside> {
+    let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
+    let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    // Those that the first process of a lane must be born in; it makes the others itself, while we go on.
+    let born = namespaces.only(Namespaces::USER.with(Namespaces::PID));
+    match process::fork_into(born).step(Stage::Namespaces, "make the namespaces")? {
+        Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
+        Forked::Child => {
+            drop(ours);
+            init::main(&theirs, &Birth { mode, namespaces, streams: &streams, ids })
+        }
+    }
+}
+
+/// Forks pid 1 of a new lane whose plan is known.
 pub fn spawn(
     plan: &Plan,
     command: Option<&Command>,
     streams: Streams,
     hold: &[BorrowedFd<'_>],
 ) -> Result<Inside> {
-    let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
-    let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    match process::fork_into(plan.namespaces).step(Stage::Namespaces, "make the namespaces")? {
-        Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
-        Forked::Child => {
-            drop(ours);
-            init::main(&theirs, &Birth { plan, command, streams: &streams, ids, hold })
-        }
-    }
+    let inside = begin(plan.mode, plan.namespaces, streams)?;
+    inside.build(&plan.ops[..plan.ground])?;
+    inside.order(plan, command, hold)?;
+    Ok(inside)
 }
 
 /// Forks a leader that joins a live lane and starts `command` there.

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, FileType};
 
 use crate::error::{Result, Stage, Step as _};
 use crate::mask::Absent;
-use crate::plan::{Mode, Op, Plan};
+use crate::plan::{Ground, Mode, Op, Plan};
 
 /// Device nodes that a lane sees.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -93,9 +93,7 @@ fn content_of(path: &Path) -> Option<(PathBuf, Vec<u8>)> {
     let (dir, name) = (real.parent()?, real.file_name()?);
     let dir = kernel::open::root_dir(dir).ok()?;
     let file = kernel::open::file_beneath(&dir, name.as_bytes()).ok()?;
-    let mut bytes = vec![0u8; 64 << 10];
-    let n = rustix::io::read(&file, &mut bytes).ok()?;
-    bytes.truncate(n);
+    let bytes = kernel::bytes::read_all(&file).ok()?;
     Some((real, bytes))
 }
 
@@ -132,20 +130,12 @@ pub enum Home {
 /// What a lane is to look like.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// User or root.
-    pub mode: Mode,
-    /// Only the lane's own loopback.
-    pub own_network: bool,
-    /// A directory of the host over which the new root is mounted (in the lane's namespace only).
-    pub root_at: PathBuf,
     /// The lane's trees, each at its origin's own path.
     pub roots: Vec<MountSpec>,
     /// The home.
     pub home: Home,
     /// Toolchains from places that a lane does not show otherwise.
     pub toolchains: Vec<Home>,
-    /// The caller's uid, for /run/user.
-    pub uid: u32,
     /// Host paths to show read-only, from the command line.
     pub read_only: Vec<PathBuf>,
     /// Host paths to show read-write, from the command line: writes go to the original.
@@ -156,14 +146,37 @@ pub struct Request {
     pub emulate_rename: bool,
 }
 
-/// Plans the view.
-pub fn plan(host: &HostFacts, request: &Request) -> Plan {
+/// Plans what is the same for every lane of this machine.
+pub fn ground(host: &HostFacts, mode: Mode, own_network: bool, uid: u32) -> Ground {
     let mut ops = Vec::with_capacity(64);
-    system(host, request, &mut ops);
+    system(host, &mut ops);
     devices(&mut ops);
-    kernel_views(request.mode, &mut ops);
-    private_places(request.uid, &mut ops);
-    names_and_addresses(host, request.own_network, &mut ops);
+    kernel_views(mode, &mut ops);
+    private_places(uid, &mut ops);
+    names_and_addresses(host, own_network, &mut ops);
+    Ground { mode, namespaces: namespaces(mode, own_network), ops }
+}
+
+/// The namespaces of a lane.
+pub fn namespaces(mode: Mode, own_network: bool) -> Namespaces {
+    let mut namespaces = Namespaces::MOUNT
+        .with(Namespaces::PID)
+        .with(Namespaces::IPC)
+        .with(Namespaces::UTS)
+        .with(Namespaces::CGROUP);
+    if mode == Mode::User {
+        namespaces = namespaces.with(Namespaces::USER);
+    }
+    if own_network {
+        namespaces = namespaces.with(Namespaces::NET);
+    }
+    namespaces
+}
+
+/// Plans the view: the ground, and what this lane brings.
+pub fn plan(host: &HostFacts, ground: Ground, request: &Request) -> Plan {
+    let Ground { mode, namespaces, mut ops } = ground;
+    let ground = ops.len();
     for shown in std::iter::once(&request.home).chain(&request.toolchains) {
         home(shown, &mut ops);
     }
@@ -174,25 +187,14 @@ pub fn plan(host: &HostFacts, request: &Request) -> Plan {
     trees.sort_by_key(|spec| spec.target.components().count());
     ops.extend(trees.into_iter().map(Op::Mount));
     ops.extend(request.hide.iter().map(|path| Op::Hide { at: path.clone() }));
-    let mut namespaces = Namespaces::MOUNT
-        .with(Namespaces::PID)
-        .with(Namespaces::IPC)
-        .with(Namespaces::UTS)
-        .with(Namespaces::CGROUP);
-    if request.mode == Mode::User {
-        namespaces = namespaces.with(Namespaces::USER);
-    }
-    if request.own_network {
-        namespaces = namespaces.with(Namespaces::NET);
-    }
     Plan {
-        mode: request.mode,
+        mode,
         namespaces,
-        root_at: request.root_at.clone(),
         ops,
+        ground,
         emulate_rename: request.emulate_rename,
         // In a network namespace of its own a lane meets no abstract socket of the host.
-        shut_sockets: !request.own_network && host.can_shut_sockets,
+        shut_sockets: !namespaces.has(Namespaces::NET) && host.can_shut_sockets,
     }
 }
 
@@ -232,7 +234,7 @@ fn tmpfs(at: impl AsRef<Path>, mode: u32) -> Op {
 }
 
 /// The host's system, read-only. Homes of other people, and what a lane has of its own, are left out.
-fn system(host: &HostFacts, request: &Request, ops: &mut Vec<Op>) {
+fn system(host: &HostFacts, ops: &mut Vec<Op>) {
     const OWN: [&str; 5] = ["proc", "sys", "dev", "tmp", "run"];
     const HOMES: [&str; 2] = ["home", "root"];
     const LEFT_OUT: [&str; 1] = ["lost+found"];
@@ -245,8 +247,6 @@ fn system(host: &HostFacts, request: &Request, ops: &mut Vec<Op>) {
         match entry {
             TopEntry::Symlink(target) => ops.push(Op::Symlink { at, target: target.clone() }),
             TopEntry::Dir if is(&HOMES) => ops.push(Op::Dir { at, mode: 0o755 }),
-            // A home or a root of the lane that is this very directory brings its own mount.
-            TopEntry::Dir if request.roots.iter().any(|root| root.target == at) => {}
             TopEntry::Dir | TopEntry::File => ops.push(Op::Mount(bind(&at, true))),
         }
     }
@@ -255,14 +255,14 @@ fn system(host: &HostFacts, request: &Request, ops: &mut Vec<Op>) {
 }
 
 fn devices(ops: &mut Vec<Op>) {
-    ops.push(tmpfs("/dev", 0o755));
+    ops.push(Op::Dir { at: "/dev".into(), mode: 0o755 });
     ops.extend(DEVICES.iter().map(|name| Op::Device { name: (*name).into() }));
     let special = |what, target: &str| {
         Op::Mount(MountSpec { what, target: PathBuf::from(target), read_only: false, no_exec: true })
     };
     ops.push(special(MountWhat::Devpts, "/dev/pts"));
     ops.push(special(MountWhat::Mqueue, "/dev/mqueue"));
-    ops.push(tmpfs("/dev/shm", 0o1777));
+    ops.push(Op::Dir { at: "/dev/shm".into(), mode: 0o1777 });
     for (at, target) in [
         ("/dev/ptmx", "pts/ptmx"),
         ("/dev/fd", "/proc/self/fd"),
@@ -294,9 +294,10 @@ fn kernel_views(mode: Mode, ops: &mut Vec<Op>) {
 }
 
 fn private_places(uid: u32, ops: &mut Vec<Op>) {
-    ops.push(tmpfs("/tmp", 0o1777));
+    // Directories of the new root, which is in memory: a mount each would buy nothing.
+    ops.push(Op::Dir { at: "/tmp".into(), mode: 0o1777 });
     ops.push(tmpfs("/var/tmp", 0o1777));
-    ops.push(tmpfs("/run", 0o755));
+    ops.push(Op::Dir { at: "/run".into(), mode: 0o755 });
     ops.push(Op::Dir { at: "/run/lock".into(), mode: 0o1777 });
     ops.push(Op::Dir { at: "/run/user".into(), mode: 0o755 });
     ops.push(Op::Dir { at: format!("/run/user/{uid}").into(), mode: 0o700 });

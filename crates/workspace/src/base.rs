@@ -20,6 +20,7 @@ use crate::error::{Doing as _, Error, Result};
 use crate::git::Head;
 use crate::home::{LaneHome, read_file};
 use crate::manifest::Manifest;
+use crate::spare::OLD_STAMP;
 
 /// Name of the stamp in a lane's directory.
 pub const STAMP: &[u8] = b"base";
@@ -46,9 +47,22 @@ impl BaseStamp {
 /// Takes the base time: makes the stamp file of a lane whose roots have these inodes.
 pub fn stamp(home: &LaneHome, roots: &[u64]) -> Result<BaseStamp> {
     let path = || home.path().join("base");
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-    let file = open::open_beneath(&home.dir().fd, STAMP, flags, Mode::RUSR | Mode::WUSR)
-        .doing("make base stamp", path())?;
+    let dir = &home.dir().fd;
+    let old = match open::open_beneath(dir, OLD_STAMP, OFlags::WRONLY, Mode::empty()) {
+        Err(error) if error.is_not_found() => None,
+        other => Some(other.doing("make base stamp", path())?),
+    };
+    let is_new = old.is_none();
+    let file = match old {
+        Some(old) => {
+            meta::set_times_fd(&old, (0, 0)).doing("make base stamp", path())?;
+            old
+        }
+        None => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+            open::open_beneath(dir, STAMP, flags, Mode::RUSR | Mode::WUSR).doing("make base stamp", path())?
+        }
+    };
     let first = meta::stat_fd(&file).doing("read base stamp", path())?.ctime;
     let boot_id = boot_id()?;
     let text = write_text(&boot_id, first, roots);
@@ -57,6 +71,13 @@ pub fn stamp(home: &LaneHome, roots: &[u64]) -> Result<BaseStamp> {
     if written != text.len() {
         let source = kernel::Error::new("write", STAMP, kernel::Errno::NOSPC);
         return Err(Error::Kernel { step: "write base stamp", path: path(), source });
+    }
+    if !is_new {
+        rustix::fs::ftruncate(&file, text.len() as u64)
+            .asked("ftruncate", STAMP)
+            .doing("write base stamp", path())?;
+        // Only now it is a lane.
+        kernel::publish::rename_noreplace(dir, OLD_STAMP, dir, STAMP).doing("make base stamp", path())?;
     }
     let second = meta::stat_fd(&file).doing("read base stamp", path())?.ctime;
     Ok(BaseStamp { time: base_time(first, second), boot_id, roots: roots.to_vec() })

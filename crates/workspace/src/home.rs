@@ -11,6 +11,7 @@
 //!                    copied.<i>    what its copy was when it was made
 //!                    home-<part>.u home-<part>.w   layers over parts of the home directory
 //! <state>/trash/<id>               the same, discarded
+//! <state>/spare/<id>               an empty one, to make the next lane of (see `spare`)
 //! ```
 //!
 //! It is flat because every directory costs a lane about 0.1 ms of its life on ext4, most of it when it is
@@ -133,9 +134,11 @@ impl LaneHome {
         rustix::fs::flock(&gate, FlockOperation::LockShared)
             .asked("flock", LANES)
             .doing("make lane", &path)?;
-        match node::mkdir_at(&above, id.as_bytes(), 0o700) {
-            Err(error) if error.errno == Errno::EXIST => return Err(Error::Exists { path }),
-            other => other.doing("make lane directory", &path)?,
+        if !crate::spare::take(state, &above, id)? {
+            match node::mkdir_at(&above, id.as_bytes(), 0o700) {
+                Err(error) if error.errno == Errno::EXIST => return Err(Error::Exists { path }),
+                other => other.doing("make lane directory", &path)?,
+            }
         }
         let dir = open::dir_beneath(&above, id.as_bytes()).doing("open lane directory", &path)?;
         let home = LaneHome { id: id.to_owned(), dir: HomeDir { path, fd: dir }, above };
@@ -178,6 +181,11 @@ impl LaneHome {
     /// Its directory.
     pub fn path(&self) -> &Path {
         &self.dir.path
+    }
+
+    /// The directory that it stands in.
+    pub(crate) fn above(&self) -> &OwnedFd {
+        &self.above
     }
 
     /// Its directory, opened.
@@ -304,7 +312,7 @@ impl LaneHome {
         Ok(same && seen == recorded && gaps.is_empty())
     }
 
-    fn names(&self) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn names(&self) -> Result<Vec<Vec<u8>>> {
         let entries = kernel::dir::entries(&self.dir.fd).doing("list lane directory", self.path())?;
         Ok(entries.into_iter().map(|entry| entry.name).collect())
     }
@@ -385,6 +393,30 @@ impl LaneHome {
         remove_below(&self.above, self.id.as_bytes(), self.path())
     }
 
+    /// The same for a lane that goes with its run, as a user: where nothing was written in it, its directory is put
+    /// by for the next one, once `unmounted` has returned. `emptied` where [`LaneHome::empty_in_passing`] was done.
+    pub fn remove_in_passing(
+        self,
+        state: &Path,
+        mode: MountMode,
+        emptied: bool,
+        unmounted: &mut dyn FnMut(),
+    ) -> Result<()> {
+        if !emptied && !self.empty_in_passing(mode)? {
+            return self.remove();
+        }
+        match crate::spare::put_by(self, state, unmounted)? {
+            Some(lane) => lane.remove(),
+            None => Ok(()),
+        }
+    }
+
+    /// The first half of it, which needs no process in the lane but the mounts may still stand: false where the lane
+    /// has anything of its own.
+    pub fn empty_in_passing(&self, mode: MountMode) -> Result<bool> {
+        Ok(mode == MountMode::User && crate::spare::empty(self)?)
+    }
+
     /// Directories outside the lane's own that hold layers of it, each once.
     pub fn places_elsewhere(&self) -> Result<Vec<PathBuf>> {
         let mut places = Vec::new();
@@ -410,6 +442,10 @@ pub(crate) fn fresh_work(dir: BorrowedFd<'_>, layers: &Layers, mode: MountMode) 
     match (node::mkdir_at(dir, &name, 0o700), mode) {
         (Ok(()), _) => Ok(()),
         (Err(error), MountMode::User) if error.errno == Errno::EXIST => {
+            let made = layers.open_layer(dir, "w")?;
+            if kernel::dir::entries(&made).is_ok_and(|names| names.is_empty()) {
+                return Ok(());
+            }
             if node::rmdir_at(dir, &name).is_err() {
                 remove_below(&dir, &name, &layers.work)?;
             }

@@ -23,6 +23,7 @@ pub mod mountinfo;
 pub mod origin;
 pub mod overlay;
 pub mod recover;
+mod spare;
 
 pub use base::{Base, BaseStamp, stamp};
 pub use choose::{Abilities, Choice, Reason, Refusal, Remedy, Strategy, choose};

@@ -176,8 +176,26 @@ fn the_state_directory_holds_the_same_files_before_and_after_a_lanes_life() {
     each(|world| {
         let names = || {
             let mut found: Vec<Vec<u8>> = Listing::of(&world.env.state()).items().keys().cloned().collect();
-            found.retain(|name| !name.starts_with(b"lane.db-"));
+            found.retain(|name| !name.starts_with(b"lane.db-") && !name.starts_with(b"spare"));
             found
+        };
+        // What is put by for the next lane: two empty directories of a lane at the most.
+        let spare_is_empty = || {
+            let spare = world.env.state().join("spare");
+            let put_by: Vec<_> = std::fs::read_dir(&spare).into_iter().flatten().flatten().collect();
+            assert!(put_by.len() <= 2, "{put_by:?}");
+            for lane in put_by {
+                for entry in std::fs::read_dir(lane.path()).unwrap().flatten() {
+                    let name = entry.file_name();
+                    match name.to_str() {
+                        Some("lock" | "base.old") => {}
+                        Some("0.u" | "0.w") => {
+                            assert_eq!(std::fs::read_dir(entry.path()).unwrap().count(), 0);
+                        }
+                        _ => panic!("{name:?} in a spare directory"),
+                    }
+                }
+            }
         };
         world.lane("first");
         world.sh("first", "echo x > x");
@@ -203,5 +221,6 @@ fn the_state_directory_holds_the_same_files_before_and_after_a_lanes_life() {
             world.gone(crate::world::word(&lane["name"]));
         }
         assert_eq!(names(), before);
+        spare_is_empty();
     });
 }

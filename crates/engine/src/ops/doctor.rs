@@ -96,7 +96,7 @@ pub fn doctor(engine: &Engine, request: &DoctorRequest) -> Result<Vec<Check>> {
     ));
     checks.push(tried(CheckId::Seccomp, probe::seccomp(false)?, "a filter was installed"));
     checks.push(tried(CheckId::SeccompNotify, probe::seccomp(true)?, "a listener was installed"));
-    checks.push(tried(CheckId::View, probe::view(engine)?, "a view was built behind every wall"));
+    checks.push(tried(CheckId::View, probe::view()?, "a view was built behind every wall"));
     checks.push(landlock());
     checks.extend(of_project(engine, &project.top)?);
     checks.push(remnants(engine)?);

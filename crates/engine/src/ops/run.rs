@@ -11,7 +11,7 @@ use sandbox::control;
 use serde_json::json;
 
 use crate::describe;
-use crate::drive::{self, Driven, Options};
+use crate::drive::{self, Driven, End, Options};
 use crate::engine::{Engine, done};
 use crate::error::{Doing as _, EngineError, Result};
 use crate::find;
@@ -121,9 +121,12 @@ fn in_new_lane(
     monitor: &mut dyn Monitor,
 ) -> Result<RunAnswer> {
     let memory = if request.upper_tmpfs { Some(memory_place()?) } else { None };
+    // Pid 1 is at work while the lane is made.
+    let begun = if request.detach { None } else { Some(Begun::new(request)?) };
     let made = new::make_for(engine, &making(request), memory.as_deref(), recorded, monitor)?;
+
     let new = Some(NewLane { cost: made.cost, recorded });
-    start(engine, made.lane, made.lock, new, request, monitor)
+    start(engine, made.lane, made.lock, new, begun, request, monitor)
 }
 
 /// A lane that is there: joined where it is live, started where it is at rest.
@@ -141,7 +144,7 @@ pub(crate) fn in_lane(
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(lock) = lane.home.try_lock()? {
-            return start(engine, lane, lock, None, request, monitor);
+            return start(engine, lane, lock, None, None, request, monitor);
         }
         // Held and not (or no longer) live: somebody is about to start it, or it is just ending.
         if let Some(exit) = join(engine, &lane, request, monitor)? {
@@ -191,12 +194,31 @@ struct NewLane {
     recorded: Recorded,
 }
 
+/// What is begun before the lane is known.
+#[derive(Debug)]
+struct Begun {
+    grounds: launch::Grounds,
+    early: drive::Early,
+}
+
+impl Begun {
+    fn new(request: &RunRequest) -> Result<Begun> {
+        let mode = launch::mode();
+        let early = drive::begin(mode, sandbox::view::namespaces(mode, request.net == Net::None), false)?;
+        let grounds = launch::grounds(request.net)?;
+        early.build(&grounds.ground.ops)?;
+
+        Ok(Begun { grounds, early })
+    }
+}
+
 /// Starts a lane whose lock we hold.
 fn start(
     engine: &Engine,
     lane: OpenLane,
     lock: Lock,
     new: Option<NewLane>,
+    begun: Option<Begun>,
     request: &RunRequest,
     monitor: &mut dyn Monitor,
 ) -> Result<RunAnswer> {
@@ -209,10 +231,15 @@ fn start(
     // A lane that was there has layers over the home already.
     let mut wishes = wishes(request);
     wishes.passing &= made_now;
-    let launch = match launch::prepare(engine, &lane, &wishes) {
+    let (grounds, early) = match begun {
+        Some(Begun { grounds, early }) => (Ok(grounds), Some(early)),
+        None => (launch::grounds(request.net), None),
+    };
+    let launch = match grounds.and_then(|grounds| launch::prepare(engine, &lane, &wishes, grounds)) {
         Ok(launch) => launch,
         Err(error) => return Err(undone(engine, lane, lock, made_now && request.name.is_none(), error)),
     };
+
     if request.detach {
         return detached(engine, lane, lock, launch, cost, request, monitor);
     }
@@ -227,7 +254,7 @@ fn start(
         });
     };
     let unrecorded = new.is_some_and(|new| new.recorded == Recorded::WithItsRun);
-    let options = Options { timeout: request.timeout, live: false, passing: request.rm, unrecorded };
+    let options = Options { timeout: request.timeout, live: false, passing: request.rm, unrecorded, early };
     let driven = match drive::own(engine, &lane, &lock, &launch, options, monitor, &mut ready) {
         Ok(driven) => driven,
         Err(error) => return Err(undone(engine, lane, lock, made_now && request.name.is_none(), error)),
@@ -268,23 +295,45 @@ fn removed(
     // Nobody is left in the mounts: they go while the layers below them do. Where no thread can be had, the
     // descriptor is closed right here.
     let mounts = driven.mounts;
-    let unmounting = std::thread::Builder::new().stack_size(64 << 10).spawn(move || drop(mounts));
-    let gone = lane.home.remove();
-    if let Ok(unmounting) = unmounting {
-        let _ = unmounting.join();
-    }
+    let unmounting = std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
+        drop(mounts);
+    });
+    let mut unmounting = unmounting.ok();
+    let mut unmounted = || {
+        if let Some(unmounting) = unmounting.take() {
+            let _ = unmounting.join();
+        }
+    };
+    let gone = lane.home.remove_in_passing(
+        engine.state().path(),
+        crate::lane::mount_mode(),
+        driven.emptied,
+        &mut unmounted,
+    );
+    unmounted();
+
     let operation = done("discard", &row.id, json!({ "name": row.name, "now": true }));
-    engine.ledger()?.act(|act| -> ledger::Result<()> {
-        if let Some(end) = &driven.unwritten {
-            act.end_run(driven.run, end.at, end.exit)?;
+    match (&driven.unwritten, driven.run, &gone) {
+        (Some(End { at, exit }), None, Ok(())) => {
+            let (lane, operation) = (row.id.clone(), operation.clone());
+            engine.note(&ledger::Slip::Ended { lane, at: *at, exit: *exit, operation })?;
         }
-        if gone.is_err() {
-            return act.set_state(&row.id, ledger::LaneState::Idle);
+        _ => {
+            let run = drive::row_of(engine, &row.id, driven.run)?;
+            engine.ledger()?.act(|act| -> ledger::Result<()> {
+                if let Some(end) = &driven.unwritten {
+                    act.end_run(run, end.at, end.exit)?;
+                }
+                if gone.is_err() {
+                    return act.set_state(&row.id, ledger::LaneState::Idle);
+                }
+                act.discard_lane(&row.id, operation.at)?;
+                act.insert_op(&operation)?;
+                Ok(())
+            })?;
         }
-        act.discard_lane(&row.id, operation.at)?;
-        act.insert_op(&operation)?;
-        Ok(())
-    })?;
+    }
+
     gone?;
     drop(lock);
     let exit = driven.exit;

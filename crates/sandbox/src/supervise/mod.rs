@@ -96,23 +96,35 @@ impl Signals {
     }
 }
 
+/// Who is told of what happens meanwhile.
+#[expect(missing_debug_implementations, reason = "closures have none")]
+pub struct Hooks<'h> {
+    /// Takes what the command prints.
+    pub tape: &'h mut dyn Tape,
+    /// Told how many commands that joined the lane go on after its own.
+    pub waiting: &'h mut dyn FnMut(usize),
+    /// Told that the lane is ending and no process is left in it but pid 1.
+    pub alone: &'h mut dyn FnMut(),
+}
+
 /// Runs the loop until the command has ended, and with it every command that had joined the lane (for a live
-/// lane: until the lane has ended). `waiting` is told how many such commands are still there.
+/// lane: until the lane has ended).
 pub fn supervise(
     inside: &Inside,
     lane: Lane<'_>,
     ends: Ends,
     signals: &Signals,
     timeout: Option<Duration>,
-    tape: &mut dyn Tape,
-    waiting: &mut dyn FnMut(usize),
+    hooks: &mut Hooks<'_>,
 ) -> Result<Outcome> {
+    let Hooks { tape, waiting, alone } = hooks;
     let mut supervisor = Supervisor {
         inside,
         lane,
         ends,
-        tape,
-        waiting,
+        tape: &mut **tape,
+        waiting: &mut **waiting,
+        alone: &mut **alone,
         deadline: timeout.map(|timeout| Instant::now() + timeout),
         notifier: None,
         listeners: Listeners::new()?,
@@ -151,6 +163,7 @@ struct Supervisor<'s> {
     ends: Ends,
     tape: &'s mut dyn Tape,
     waiting: &'s mut dyn FnMut(usize),
+    alone: &'s mut dyn FnMut(),
     deadline: Option<Instant>,
     notifier: Option<Notifier>,
     /// Listeners, kept so that a call is never orphaned while the notifier is started again.
@@ -307,6 +320,15 @@ impl Supervisor<'_> {
             }
             FromInside::Started(_) => self.outcome.started = true,
             FromInside::Ready => {}
+            FromInside::Alone => {
+                if self.ending {
+                    // Nobody joins any more, and what we hold would keep the mounts from going with pid 1.
+                    if let (Lane::Own { handles, .. }, None) = (&mut self.lane, &self.notifier) {
+                        handles.fds.clear();
+                    }
+                    (self.alone)();
+                }
+            }
             FromInside::Failed { stage, errno, step, cause } => {
                 self.outcome.refused = Some(Error::Step { stage, step, cause, errno });
             }
