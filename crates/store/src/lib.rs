@@ -4,13 +4,13 @@
 //! Reading order: [`id`] → [`store`] and [`pack`] → [`content`] and [`large`] → [`manifest`] → [`record`] and
 //! [`history`] → [`writer`] → [`capture`] → [`restore`]. `docs/format/store.md` says what is on disk.
 
-#![expect(dead_code, reason = "collection and checking come next")]
-
 mod capture;
 mod content;
 mod encode;
 mod error;
 mod format;
+pub mod fsck;
+pub mod gc;
 mod history;
 mod id;
 mod index;
@@ -18,6 +18,7 @@ mod large;
 mod layer;
 mod manifest;
 mod pack;
+mod reach;
 mod record;
 pub mod restore;
 mod steps;

@@ -207,6 +207,14 @@ impl Record {
         !self.gaps.is_empty()
     }
 
+    /// Every manifest that it names.
+    pub(crate) fn manifests(&self) -> impl Iterator<Item = ManifestId> + '_ {
+        self.roots.iter().flat_map(|root| {
+            let layers = root.layers.iter().filter_map(|layer| layer.manifest);
+            std::iter::once(root.top).chain(root.base_contents).chain(layers)
+        })
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.bytes(&self.lane);

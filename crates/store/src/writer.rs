@@ -107,6 +107,14 @@ impl Writer<'_> {
         if self.has(&id)? {
             return Ok(());
         }
+        self.copy(kind, id, bytes)
+    }
+
+    /// As [`Writer::put`], where a copy that is there already does not count.
+    pub(crate) fn copy(&mut self, kind: ObjectKind, id: ObjectId, bytes: &[u8]) -> Result<()> {
+        if self.fresh.contains(&id) {
+            return Ok(());
+        }
         let size = bytes.len() as u64;
         if size > MAX_OBJECT {
             return Err(Error::TooLarge { what: "object", size, limit: MAX_OBJECT });
@@ -193,8 +201,7 @@ impl Writer<'_> {
             return Ok(());
         }
         let pack = std::mem::take(&mut self.pack);
-        pack.finish(self.store.packs.as_fd(), &self.store.steps).stepping("write", b"pack")?;
-        Ok(())
+        pack.finish(self.store.packs.as_fd(), &self.store.steps).stepping("write", b"pack")
     }
 
     /// Makes everything durable and then the snapshot true. The id is whole from now on.

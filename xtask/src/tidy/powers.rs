@@ -25,6 +25,7 @@ const POWERS: &[Power] = &[
             "crates/workspace/src/git.rs",
             // What a benchmark compares: nothing that holds a lane.
             "crates/cli/src/commands/bench/process.rs",
+            "crates/store/examples/measure.rs",
             "crates/testkit/src/",
             "xtask/src/",
         ],
@@ -40,7 +41,7 @@ const POWERS: &[Power] = &[
     Power {
         name: "printing",
         words: &["println!", "print!(", "eprintln!", "eprint!(", "io::stdout()", "io::stderr()"],
-        homes: &["crates/cli/src/", "crates/testkit/src/", "xtask/src/"],
+        homes: &["crates/cli/src/", "crates/store/examples/", "crates/testkit/src/", "xtask/src/"],
         tests_too: false,
     },
     Power { name: "SQL", words: &["rusqlite"], homes: &["crates/ledger/src/"], tests_too: false },

@@ -5,7 +5,7 @@
 
 mod segment;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -175,11 +175,6 @@ impl Index {
             }
         }
         Ok(damaged)
-    }
-
-    /// Packs whose own index is damaged, of those that were read one by one.
-    pub(crate) fn broken(&self) -> HashMap<PackId, &'static str> {
-        self.loose.iter().filter_map(|table| Some((table.pack, table.broken?))).collect()
     }
 }
 

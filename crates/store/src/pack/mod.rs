@@ -122,6 +122,11 @@ fn read_head(head: &[u8; HEAD]) -> Option<(ObjectKind, u8, u32, [u8; 8])> {
     Some((kind, head[5], len, front))
 }
 
+/// True where a head says what the index says.
+pub(crate) fn head_fits(bytes: &[u8; HEAD], placed: &Placed) -> bool {
+    *bytes == head(placed.id, placed.kind, placed.encoding, placed.len)
+}
+
 fn header() -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(MAGIC);

@@ -49,7 +49,7 @@ impl Table {
         let tail_at = size - tail.len() as u64;
         bytes::read_full_at(fd, &mut tail, tail_at)?;
         let footer = tail[tail.len() - FOOTER..].to_vec();
-        if &footer[56..] != TAIL {
+        if &footer[56..] != TAIL || footer[48..56] != [0; 8] {
             return Ok(Err("the footer is damaged or cut off"));
         }
         let (index_at, count) = (u64_at(&footer, 0), u64::from(u32_at(&footer, 8)));

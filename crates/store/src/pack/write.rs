@@ -15,15 +15,6 @@ use crate::steps::{Step, Steps};
 /// Bytes that are gathered before they are handed to the kernel.
 const SPILL: usize = 1 << 20;
 
-/// A pack that is complete.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) id: PackId,
-    /// Its objects, sorted.
-    pub(crate) placed: Vec<Placed>,
-    pub(crate) size: u64,
-}
-
 /// Objects on their way into a pack.
 #[derive(Debug, Default)]
 pub(crate) struct PackWriter {
@@ -80,7 +71,7 @@ impl PackWriter {
     }
 
     /// Writes the index, syncs, and puts the pack under its name.
-    pub(crate) fn finish(mut self, dir: BorrowedFd<'_>, steps: &Steps) -> Result<Finished> {
+    pub(crate) fn finish(mut self, dir: BorrowedFd<'_>, steps: &Steps) -> Result<()> {
         self.placed.sort_unstable_by_key(|placed| placed.id);
         let index_at = self.len();
         let mut index = Vec::with_capacity(self.placed.len() * super::RECORD + FOOTER);
@@ -103,6 +94,6 @@ impl PackWriter {
             // A pack of this name has the same index, so the same objects: it was whole when it got its name.
             draft.publish(dir, id.file_name().as_bytes())?;
         }
-        Ok(Finished { id, placed: self.placed, size: self.written })
+        Ok(())
     }
 }

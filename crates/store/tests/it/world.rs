@@ -17,6 +17,8 @@ pub(crate) struct World {
     pub(crate) dir: PathBuf,
     pub(crate) store: Store,
     pub(crate) lane: LaneKey,
+    /// The kind of the snapshots that are taken.
+    pub(crate) kind: SnapshotKind,
 }
 
 /// The format of the layers that this process can mark.
@@ -41,7 +43,13 @@ impl World {
             std::fs::create_dir_all(dir.join(name)).expect("mkdir");
         }
         let store = Store::create(open(&dir.join("store"))).expect("create");
-        World { _temp: None, dir: dir.to_path_buf(), store, lane: LaneKey::new("lane").expect("valid") }
+        World {
+            _temp: None,
+            dir: dir.to_path_buf(),
+            store,
+            lane: LaneKey::new("lane").expect("valid"),
+            kind: SnapshotKind::Asked,
+        }
     }
 
     pub(crate) fn layer(&self) -> PathBuf {
@@ -69,7 +77,8 @@ impl World {
         let mut capture = Capture::begin(&self.store, &self.lane, 0);
         capture.pass(&mut writer, open(&self.layer()).as_fd(), &Pass::at_rest(format()))?;
         let captured = capture.finish(&mut writer)?;
-        let snapshot = writer.finish(&self.lane, new_snapshot(&captured))?;
+        let snapshot =
+            writer.finish(&self.lane, NewSnapshot { kind: self.kind, ..new_snapshot(&captured) })?;
         captured.remember(&self.store)?;
         Ok((snapshot, captured))
     }

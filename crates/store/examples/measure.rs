@@ -1,0 +1,265 @@
+//! What snapshots cost, against `cp -r` of the same files, in one run on one filesystem:
+//! `cargo run --release -p store --example measure -- DIR [ROUNDS]`. Works in a directory of its own below DIR.
+//!
+//! Every figure has the syncs in it that make a snapshot durable; `cp -r` has none. Ratios are medians of paired rounds.
+
+use std::error::Error;
+use std::fs;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use store::{Capture, Captured, LaneKey, NewSnapshot, Pass, Quiescence, Root, SnapshotKind, Store, restore};
+use tree::layer::Format;
+
+type Answer<T> = Result<T, Box<dyn Error>>;
+
+const FILES: usize = 5000;
+
+fn main() -> Answer<()> {
+    let mut arguments = std::env::args().skip(1);
+    let place = PathBuf::from(arguments.next().unwrap_or_else(|| "/var/tmp".to_owned()));
+    let rounds = arguments.next().map_or(Ok(5), |rounds| rounds.parse())?;
+    let dir = place.join(format!("lane-measure-{}", std::process::id()));
+    fs::create_dir(&dir)?;
+    let measured = measure(&dir, rounds);
+    fs::remove_dir_all(&dir)?;
+    measured
+}
+
+fn measure(dir: &Path, rounds: usize) -> Answer<()> {
+    let mut first = Vec::new();
+    let mut ten = Vec::new();
+    let mut same = Vec::new();
+    let mut back = Vec::new();
+    for round in 0..rounds {
+        let world = World::new(&dir.join(format!("r{round}")))?;
+        fill(&world.layer, FILES)?;
+        settle();
+        let copy = time(|| copy(&world.layer, &world.dir.join("copy")))?;
+        settle();
+        let (cost, _) = timed(|| world.snap())?;
+        first.push((cost, copy));
+        for n in 0..10 {
+            fs::write(world.layer.join(name(n * 497)), text(n + round * 1000 + 77_777))?;
+        }
+        settle();
+        let (cost, _) = timed(|| world.snap())?;
+        ten.push((cost, copy));
+        settle();
+        let (cost, _) = timed(|| world.snap())?;
+        same.push((cost, copy));
+        for n in 0..10 {
+            fs::write(world.layer.join(name(n * 497 + 1)), text(n + round * 1000 + 99_999))?;
+        }
+        let now = world.snap()?;
+        settle();
+        let target =
+            world.store.history(&world.lane)?.snapshots().rev().nth(1).ok_or("no snapshot")?.1.roots[0].top;
+        back.push((time(|| world.back(&now, target))?, copy));
+        fs::remove_dir_all(&world.dir)?;
+    }
+    say("first snapshot of 5,000 new files of 2 KiB", &mut first, 0.60);
+    say("next one, 10 of them changed", &mut ten, 0.25);
+    say("next one, nothing changed", &mut same, 0.25);
+    say("restore over 10 changed files", &mut back, 0.10);
+    series(dir)?;
+    large(dir)
+}
+
+/// 300 snapshots of a lane with 500 files, three of which change each time.
+fn series(dir: &Path) -> Answer<()> {
+    let world = World::new(&dir.join("series"))?;
+    fill(&world.layer, 500)?;
+    let mut costs = Vec::new();
+    for round in 0..1000 {
+        for n in 0..3 {
+            fs::write(world.layer.join(name((round * 3 + n) % 500)), text(round * 10 + n))?;
+        }
+        costs.push(time(|| world.snap().map(drop))?);
+    }
+    let median = |part: &[Duration]| {
+        let mut part = part.to_vec();
+        part.sort();
+        part[part.len() / 2]
+    };
+    let (early, late) = (median(&costs[5..55]), median(&costs[950..]));
+    let log = time(|| {
+        let history = world.store.history(&world.lane)?;
+        if history.snapshots().count() == 1000 { Ok(()) } else { Err("records are missing".into()) }
+    })?;
+    let (open, _) = timed(|| Ok(Store::open(kernel::open::root_dir(&world.dir.join("store"))?)?))?;
+    print(&format!(
+        "1,000 snapshots: about the 30th {early:.2?}, about the 975th {late:.2?}; log read in {log:.2?}, store opened in \
+         {open:.2?}; {} KiB stored of {} KiB written",
+        allocated(&world.dir.join("store"))? / 1024,
+        1000 * 3 * 2
+    ));
+    fs::remove_dir_all(&world.dir)?;
+    Ok(())
+}
+
+/// A file of 1 GiB with one page changed in place.
+fn large(dir: &Path) -> Answer<()> {
+    let world = World::new(&dir.join("large"))?;
+    let path = world.layer.join("big");
+    let mut file = fs::File::create(&path)?;
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut block = vec![0u8; 1 << 20];
+    for _ in 0..1024 {
+        for word in block.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        file.write_all(&block)?;
+    }
+    file.sync_all()?;
+    let (first, _) = timed(|| world.snap())?;
+    let before = allocated(&world.dir.join("store"))?;
+    file.write_at(&[1; 4096], 300 << 20)?;
+    file.sync_all()?;
+    let (second, captured) = timed(|| world.snap())?;
+    let after = allocated(&world.dir.join("store"))?;
+    let shared = fs::read_dir(world.dir.join("store/large"))?.next().is_some();
+    let target = world.store.history(&world.lane)?.snapshots().next().ok_or("no snapshot")?.1.roots[0].top;
+    let back = time(|| world.back(&captured, target))?;
+    print(&format!(
+        "1 GiB file{}: first {first:.2?}, one page changed {second:.2?} and {} KiB more, restored in {back:.2?}",
+        if shared { " (blocks shared)" } else { "" },
+        (after - before) / 1024,
+    ));
+    Ok(())
+}
+
+struct World {
+    dir: PathBuf,
+    layer: PathBuf,
+    store: Store,
+    lane: LaneKey,
+}
+
+impl World {
+    fn new(dir: &Path) -> Answer<World> {
+        for name in ["", "layer", "store", "stage"] {
+            fs::create_dir(dir.join(name))?;
+        }
+        let store = Store::create(kernel::open::root_dir(&dir.join("store"))?)?;
+        Ok(World { dir: dir.to_path_buf(), layer: dir.join("layer"), store, lane: LaneKey::new("lane")? })
+    }
+
+    fn snap(&self) -> Answer<Captured> {
+        let mut writer = self.store.begin()?;
+        let mut capture = Capture::begin(&self.store, &self.lane, 0);
+        let layer = kernel::open::root_dir(&self.layer)?;
+        capture.pass(&mut writer, layer.as_fd(), &Pass::at_rest(Format::User))?;
+        let captured = capture.finish(&mut writer)?;
+        let root = Root {
+            origin: b"/project".to_vec(),
+            base: Vec::new(),
+            layers: Vec::new(),
+            top: captured.manifest,
+            base_contents: None,
+            entries: captured.entries,
+            bytes: captured.bytes,
+        };
+        writer.finish(
+            &self.lane,
+            NewSnapshot {
+                parent: None,
+                time_ms: 0,
+                kind: SnapshotKind::Asked,
+                quiescence: Quiescence::AtRest,
+                message: Vec::new(),
+                roots: vec![root],
+                gaps: Vec::new(),
+                credentials: Vec::new(),
+            },
+        )?;
+        captured.remember(&self.store)?;
+        Ok(captured)
+    }
+
+    fn back(&self, now: &Captured, target: store::ManifestId) -> Answer<()> {
+        let plan = restore::plan(&self.store.manifest(now.manifest), &self.store.manifest(target), &[])?;
+        let layer = kernel::open::root_dir(&self.layer)?;
+        let stage = kernel::open::root_dir(&self.dir.join("stage"))?;
+        let report = restore::execute(&self.store, layer.as_fd(), stage.as_fd(), Format::User, &plan)?;
+        if report.left.is_empty() { Ok(()) } else { Err(format!("{:?}", report.left).into()) }
+    }
+}
+
+fn name(n: usize) -> String {
+    format!("d{:03}/file{n:05}.txt", n % 100)
+}
+
+fn text(n: usize) -> String {
+    let mut text = String::with_capacity(2100);
+    let mut word = n as u64;
+    while text.len() < 2048 {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.push_str(&format!("{:x} ", word >> 33));
+    }
+    text.truncate(2048);
+    text
+}
+
+fn fill(dir: &Path, count: usize) -> Answer<()> {
+    for n in 0..count {
+        let path = dir.join(name(n));
+        if n < 100 {
+            fs::create_dir(path.parent().ok_or("no parent")?)?;
+        }
+        fs::write(path, text(n))?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Answer<()> {
+    let status = Command::new("cp").arg("-r").args([from, to]).status()?;
+    if status.success() { Ok(()) } else { Err("cp failed".into()) }
+}
+
+fn settle() {
+    rustix::fs::sync();
+}
+
+fn time(what: impl FnOnce() -> Answer<()>) -> Answer<Duration> {
+    timed(what).map(|(time, ())| time)
+}
+
+fn timed<T>(what: impl FnOnce() -> Answer<T>) -> Answer<(Duration, T)> {
+    let begun = Instant::now();
+    let answer = what()?;
+    Ok((begun.elapsed(), answer))
+}
+
+fn allocated(dir: &Path) -> Answer<u64> {
+    let mut sum = 0;
+    for item in fs::read_dir(dir)? {
+        let item = item?;
+        let meta = item.metadata()?;
+        sum += if meta.is_dir() { allocated(&item.path())? } else { meta.blocks() * 512 };
+    }
+    Ok(sum)
+}
+
+fn say(what: &str, pairs: &mut [(Duration, Duration)], target: f64) {
+    let ratio = |(cost, copy): &(Duration, Duration)| cost.as_secs_f64() / copy.as_secs_f64();
+    pairs.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    let (cost, copy) = pairs[pairs.len() / 2];
+    let (low, high) = (ratio(&pairs[0]), ratio(&pairs[pairs.len() - 1]));
+    print(&format!(
+        "{what}: {:.2} of cp -r ({low:.2} to {high:.2}; {cost:.1?} against {copy:.1?}); target {target:.2}",
+        ratio(&(cost, copy))
+    ));
+}
+
+#[expect(clippy::print_stdout, reason = "figures for a person")]
+fn print(line: &str) {
+    println!("{line}");
+}

@@ -1,0 +1,129 @@
+//! [`Reach`]: what can be reached from snapshots, each object once.
+//!
+//! Invariant: an object is counted before what lies below it, and nothing below an object that was counted is looked at
+//! again; so the cost is that of what snapshots do not have in common. What cannot be read is told, not passed over.
+
+use std::collections::HashSet;
+
+use crate::content::{Content, Part, decode_list};
+use crate::error::{Damage, Error, Result};
+use crate::id::{ManifestId, ObjectId, ObjectKind};
+use crate::manifest::item::ItemKind;
+use crate::manifest::node::Node;
+use crate::manifest::read::load;
+use crate::record::Record;
+use crate::store::Store;
+
+/// A set of objects that grows by whole snapshots.
+#[derive(Debug)]
+pub(crate) struct Reach<'s> {
+    store: &'s Store,
+    /// Everything that was reached.
+    pub(crate) live: HashSet<ObjectId>,
+    /// What could not be read on the way.
+    pub(crate) damage: Vec<Damage>,
+    /// What was reached since [`Reach::since`] was asked.
+    fresh: Vec<ObjectId>,
+}
+
+impl<'s> Reach<'s> {
+    pub(crate) fn new(store: &'s Store) -> Reach<'s> {
+        Reach { store, live: HashSet::new(), damage: Vec::new(), fresh: Vec::new() }
+    }
+
+    /// Adds everything that a snapshot rests on.
+    pub(crate) fn snapshot(&mut self, record: &Record) -> Result<()> {
+        for manifest in record.manifests() {
+            self.manifest(manifest)?;
+        }
+        Ok(())
+    }
+
+    /// What was added since the last time that this was asked.
+    pub(crate) fn since(&mut self) -> Vec<ObjectId> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// Takes back what was added last.
+    pub(crate) fn forget(&mut self, ids: &[ObjectId]) {
+        ids.iter().for_each(|id| {
+            self.live.remove(id);
+        });
+    }
+
+    fn add(&mut self, id: ObjectId) -> bool {
+        let new = self.live.insert(id);
+        if new {
+            self.fresh.push(id);
+        }
+        new
+    }
+
+    fn manifest(&mut self, id: ManifestId) -> Result<()> {
+        let mut nodes = vec![id.object()];
+        while let Some(id) = nodes.pop() {
+            if !self.add(id) {
+                continue;
+            }
+            let loaded = load(self.store, id);
+            match self.told(id, ObjectKind::Node, loaded)? {
+                Some(Node::Inner(_, children)) => nodes.extend(children.into_iter().map(|child| child.node)),
+                Some(Node::Leaf(items)) => {
+                    for (_, item) in items {
+                        if let ItemKind::File(content) = item.kind {
+                            self.content(&content)?;
+                        }
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn content(&mut self, content: &Content) -> Result<()> {
+        let mut lists = match content {
+            Content::Inline(_) => return Ok(()),
+            Content::Blob { id, .. } => {
+                self.add(*id);
+                return Ok(());
+            }
+            Content::Parts { id, .. } => vec![*id],
+        };
+        while let Some(id) = lists.pop() {
+            if !self.add(id) {
+                continue;
+            }
+            let bytes = self.store.object(ObjectKind::Parts, id);
+            let Some(bytes) = self.told(id, ObjectKind::Parts, bytes)? else { continue };
+            let decoded = decode_list(&bytes)
+                .map_err(|problem| Error::malformed(format!("parts list {id}"), problem.0));
+            let Some((level, parts)) = self.told(id, ObjectKind::Parts, decoded)? else { continue };
+            for part in parts {
+                match part {
+                    Part::Data(_, below) if level > 0 => lists.push(below),
+                    Part::Data(_, below) => {
+                        self.add(below);
+                    }
+                    Part::Hole(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn told<T>(&mut self, id: ObjectId, kind: ObjectKind, answer: Result<T>) -> Result<Option<T>> {
+        match answer {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::Damaged(damage)) => {
+                self.damage.push(*damage);
+                Ok(None)
+            }
+            Err(Error::Malformed { why, .. }) => {
+                self.damage.push(Damage { id, kind, place: None, why });
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
