@@ -12,6 +12,14 @@ use serde::Deserialize;
 struct List {
     path: Vec<Entry>,
     variables: Variables,
+    files: Files,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Files {
+    names: Vec<String>,
+    harmless: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -43,6 +51,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("DOORS", &list.variables.doors),
         ("SECRETS", &list.variables.secrets),
         ("HARMLESS", &list.variables.harmless),
+        ("FILES", &list.files.names),
+        ("HARMLESS_FILES", &list.files.harmless),
     ];
     for (name, words) in names {
         writeln!(text, "const {name}: &[&str] = &{words:?};")?;

@@ -68,7 +68,11 @@ pub(crate) enum Verb {
     Ls(commands::ls::Args),
     #[command(visible_alias = "status")]
     Show(commands::show::Args),
+    Snap(commands::snap::Args),
     Log(commands::log::Args),
+    Restore(commands::restore::Args),
+    Undo(commands::restore::UndoArgs),
+    Redo(commands::restore::RedoArgs),
     Diff(commands::diff::Args),
     #[command(visible_alias = "apply")]
     Keep(commands::keep::Args),

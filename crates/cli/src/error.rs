@@ -170,6 +170,13 @@ fn hint(error: &EngineError) -> Option<String> {
             )
         }
         E::BadName { .. } => "a name such as `fix-auth` is fine.".into(),
+        E::NoSuchSnapshot { lane, .. } => format!("`lane log {lane} --all` lists them."),
+        E::WhichSnapshot { ids, .. } => format!("name more of one: {}.", ids.join(", ")),
+        E::BadReference { .. } => "take another name: `base`, `now` and `origin` are taken.".into(),
+        E::NothingBack { name } => format!("`lane log {name} --all` shows the history; `lane snap {name}` adds to it."),
+        E::NothingForth { name } => format!("`lane log {name} --all` shows every state, `lane restore {name} ID` goes to one."),
+        E::RemovesMuch { .. } => "add `--yes` to go back all the same; what is removed stays in the history.".into(),
+        E::Store(_) => "`lane fsck` checks every snapshot and names what is damaged.".into(),
         E::Live { name, .. } => format!("`lane stop {name}` ends them."),
         E::Busy { name, .. } => format!("wait for it, or look with `lane show {name}`."),
         E::Damaged { name, .. } => {

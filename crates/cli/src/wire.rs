@@ -6,6 +6,7 @@
 
 mod bench;
 mod diff;
+mod history;
 mod lane;
 mod work;
 
@@ -16,8 +17,9 @@ use serde::Serialize;
 
 pub(crate) use bench::Bench;
 pub(crate) use diff::{Diff, Drift, File, Gap, type_word};
+pub(crate) use history::{Log, Restored, Snapped};
 pub(crate) use lane::{Lane, Listed, Show};
-pub(crate) use work::{Discarded, Doctor, Exported, Keep, Log, Plan, Probe, Ran, Stopped};
+pub(crate) use work::{Discarded, Doctor, Exported, Keep, Plan, Probe, Ran, Stopped};
 
 /// Text of bytes, with the bytes themselves where the text is not they.
 pub(crate) fn text(bytes: &[u8]) -> (String, Option<String>) {

@@ -16,6 +16,11 @@ pub fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }
 
+/// A path as bytes of the ledger.
+pub fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
 /// A lane's row as a view, with its newest run.
 pub fn lane(engine: &Engine, row: &Lane) -> Result<LaneView> {
     let last_run = engine.ledger()?.last_run(&row.id)?;

@@ -77,6 +77,55 @@ pub enum EngineError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// No snapshot of the lane is meant by a reference.
+    #[error("lane '{lane}' has no snapshot '{reference}'")]
+    NoSuchSnapshot {
+        /// The lane.
+        lane: String,
+        /// As asked for.
+        reference: String,
+    },
+    /// A reference means several snapshots.
+    #[error("'{reference}' means several snapshots")]
+    WhichSnapshot {
+        /// As asked for.
+        reference: String,
+        /// Their ids, as they are shown.
+        ids: Vec<String>,
+    },
+    /// A snapshot cannot have this name.
+    #[error("'{reference}' cannot be the name of a snapshot: it means something else")]
+    BadReference {
+        /// The name.
+        reference: String,
+    },
+    /// There is no state before this one.
+    #[error("lane '{name}' has no earlier snapshot to go back to")]
+    NothingBack {
+        /// The lane.
+        name: String,
+    },
+    /// No step back was taken that could be taken forth again.
+    #[error("no step back of lane '{name}' can be taken forth again")]
+    NothingForth {
+        /// The lane.
+        name: String,
+    },
+    /// A restore would remove most of what a lane holds.
+    #[error("going back to {to} removes {removes} of the {of} entries that lane '{name}' holds")]
+    RemovesMuch {
+        /// The lane.
+        name: String,
+        /// The snapshot, as it is shown.
+        to: String,
+        /// Entries that would go.
+        removes: u64,
+        /// Entries that there are.
+        of: u64,
+    },
+    /// The store of snapshots.
+    #[error("the store of snapshots failed")]
+    Store(#[source] store::Error),
     /// Processes run in the lane.
     #[error("processes run in lane '{name}'")]
     Live {
@@ -257,6 +306,12 @@ impl From<workspace::Error> for EngineError {
     }
 }
 
+impl From<store::Error> for EngineError {
+    fn from(error: store::Error) -> EngineError {
+        EngineError::Store(error)
+    }
+}
+
 impl From<review::Error> for EngineError {
     fn from(error: review::Error) -> EngineError {
         EngineError::Review(error)
@@ -295,6 +350,12 @@ impl EngineError {
             | E::PathOutside { .. }
             | E::NothingThere { .. }
             | E::GitInternal { .. }
+            | E::NoSuchSnapshot { .. }
+            | E::WhichSnapshot { .. }
+            | E::BadReference { .. }
+            | E::NothingBack { .. }
+            | E::NothingForth { .. }
+            | E::RemovesMuch { .. }
             | E::TargetExists { .. }
             | E::TargetInside { .. } => ErrorKind::User,
             E::Live { .. } | E::Busy { .. } | E::RestsOnMoved { .. } => ErrorKind::Conflict,
@@ -307,6 +368,7 @@ impl EngineError {
             | E::Ledger(_)
             | E::Workspace(_)
             | E::Review(_)
+            | E::Store(_)
             | E::Sandbox(_) => ErrorKind::Environment,
             E::Damaged { .. } | E::NotBuilt(_) => ErrorKind::Internal,
         }

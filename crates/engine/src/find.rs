@@ -27,15 +27,23 @@ pub fn lanes(engine: &Engine, dir: &Path) -> Result<Vec<Lane>> {
 /// The lane that `asked` names; without a name the only one that `fits`.
 pub fn lane(engine: &Engine, dir: &Path, asked: Option<&str>, fits: impl Fn(&Lane) -> bool) -> Result<Lane> {
     if let Some(name) = asked {
-        return named(engine, dir, name);
+        return named(engine, dir, name).and_then(|row| whole(engine, row));
     }
     let mut rows = lanes(engine, dir)?;
     rows.retain(|row| fits(row));
     match rows.len() {
-        1 => Ok(rows.remove(0)),
+        1 => whole(engine, rows.remove(0)),
         0 => Err(EngineError::NoLane { project: engine.project(dir)?.top }),
         _ => Err(EngineError::WhichLane { names: rows.into_iter().map(|row| row.name).collect() }),
     }
+}
+
+/// The same lane, with a restore finished that was interrupted: until then its layers are between two states.
+fn whole(engine: &Engine, row: Lane) -> Result<Lane> {
+    if recover::is_between(engine, &row) {
+        recover::finish_restore(engine, &row, &mut Noting(engine))?;
+    }
+    Ok(row)
 }
 
 fn named(engine: &Engine, dir: &Path, name: &str) -> Result<Lane> {

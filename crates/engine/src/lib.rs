@@ -11,6 +11,7 @@ pub mod error;
 pub mod find;
 mod grants;
 mod hiding;
+pub mod history;
 pub mod keeping;
 pub mod lane;
 pub mod launch;

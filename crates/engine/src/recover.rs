@@ -80,6 +80,20 @@ fn finish_discard(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) -> Res
     Ok(true)
 }
 
+/// True where a restore of the lane was begun and not ended. One lstat.
+pub fn is_between(engine: &Engine, row: &Lane) -> bool {
+    engine.state().lanes().join(&row.id).join("restoring").symlink_metadata().is_ok()
+}
+
+/// Finishes a restore that was interrupted, unless somebody is just at it.
+pub fn finish_restore(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) -> Result<()> {
+    let lane = crate::lane::open(engine, row.clone())?;
+    match lane.home.try_lock()? {
+        Some(_lock) => crate::history::settle(engine, &lane, monitor),
+        None => Ok(()),
+    }
+}
+
 /// Clears lane directories that no row speaks of: lanes whose making was interrupted. What may hold work
 /// stays and is named by `doctor`.
 pub fn sweep(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {

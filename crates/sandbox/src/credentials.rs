@@ -94,6 +94,29 @@ impl CredentialPath {
     }
 }
 
+/// True where a file of a project, by its path in it, looks like a credential: it has such a name, or stands where a home
+/// keeps one.
+pub fn looks_like_one(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    let any = |list: &[&str]| list.iter().any(|pattern| matches(pattern.as_bytes(), name));
+    if any(HARMLESS_FILES) {
+        return false;
+    }
+    let stands_there = |at: &str| {
+        let (at, path) = (at.as_bytes(), path);
+        // `a/.aws/credentials` is below `.aws`, and `.ssh/id` is below `.ssh`.
+        path.windows(at.len()).enumerate().any(|(from, part)| {
+            let begins = from == 0 || path[from - 1] == b'/';
+            let ends = path.get(from + at.len()).is_none_or(|next| *next == b'/');
+            begins && ends && part == at
+        })
+    };
+    any(FILES)
+        || PATHS
+            .iter()
+            .any(|(at, _, only_with)| only_with.is_empty() && !at.starts_with('/') && stands_there(at))
+}
+
 /// The first megabyte of a settings file; `None` where there is none. Never waits on a FIFO.
 fn read_some(path: &Path) -> kernel::Result<Option<Vec<u8>>> {
     use rustix::fs::{Mode, OFlags};
@@ -151,6 +174,23 @@ mod tests {
         for path in &list.path {
             assert!(path.reason.len() > 5, "{}", path.at);
             assert!(!path.at.ends_with('/') && !path.at.contains(".."), "{}", path.at);
+        }
+    }
+
+    #[test]
+    fn a_file_of_a_project_looks_like_a_credential_by_its_name_or_its_place() {
+        for path in [
+            ".env",
+            "a/.env.local",
+            "deploy/id_rsa",
+            "x/server.PEM",
+            ".ssh/known_hosts",
+            "home/.aws/credentials",
+        ] {
+            assert!(looks_like_one(path.as_bytes()), "{path}");
+        }
+        for path in ["src/main.rs", ".env.example", "docs/environment", "keys.rs", "a.awsx/b", "monkey"] {
+            assert!(!looks_like_one(path.as_bytes()), "{path}");
         }
     }
 

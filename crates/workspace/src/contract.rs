@@ -3,11 +3,13 @@
 //!
 //! Invariant: for the same edits every strategy gives the same [`ChangeSet`]; none ever writes the origin.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use kernel::mountspec::{MountSpec, MountWhat};
 use tree::copy::Progress;
+use tree::layer::Format;
 use tree::{ChangeSet, Source, TreePath};
 
 use crate::choose::Strategy;
@@ -66,11 +68,29 @@ pub trait Workspace: std::fmt::Debug {
         Ok(true)
     }
 
+    /// The layer that holds what was written, for those who take it and put it back.
+    fn layer(&self) -> Result<LayerAt>;
+
     /// Bytes allocated for this lane alone.
     fn exclusive_bytes(&self) -> Result<u64>;
 
     /// Deletes its layers. The lane's own directory is [`LaneHome::remove`]'s.
     fn remove(self: Box<Self>) -> Result<()>;
+}
+
+/// A lane's writable layer, opened.
+#[derive(Debug)]
+pub struct LayerAt {
+    /// The layer, or the whole copy.
+    pub fd: OwnedFd,
+    /// How its marks are written.
+    pub format: Format,
+    /// It is the whole tree, with nothing below it.
+    pub is_whole: bool,
+    /// The directory that it stands in.
+    pub dir: OwnedFd,
+    /// What the names of this root begin with there.
+    pub stem: String,
 }
 
 /// Which root of a lane, and how.

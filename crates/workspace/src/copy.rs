@@ -18,12 +18,13 @@ use rustix::fs::MemfdFlags;
 use tree::compare::{CompareOptions, compare};
 use tree::copy::{CopyOptions, Progress, copy_tree};
 use tree::dir::DirTree;
+use tree::layer::Format;
 use tree::rename::find_renames;
 use tree::source::Xattr;
 use tree::{ChangeSet, Entry, Source, TreePath};
 
 use crate::choose::Strategy;
-use crate::contract::{Cost, Root, Workspace};
+use crate::contract::{Cost, LayerAt, Root, Workspace};
 use crate::error::{Doing as _, Error, Result};
 use crate::home::{HomeDir, LaneHome, Layers, MountMode, remove_below};
 use crate::manifest::{self, Manifest, RecordOptions, is_same_state, record};
@@ -147,6 +148,12 @@ impl Workspace for CopyWorkspace {
 
     fn base_tree(&self) -> Result<Box<dyn Source>> {
         Ok(Box::new(self.base()?))
+    }
+
+    fn layer(&self) -> Result<LayerAt> {
+        let dir = self.layers.open_dir()?;
+        let fd = self.layers.open_layer(&dir, "c")?;
+        Ok(LayerAt { fd, format: Format::User, is_whole: true, dir, stem: self.layers.stem.clone() })
     }
 
     fn exclusive_bytes(&self) -> Result<u64> {

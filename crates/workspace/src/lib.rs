@@ -27,7 +27,7 @@ mod spare;
 
 pub use base::{Base, BaseStamp, stamp};
 pub use choose::{Abilities, Choice, Reason, Refusal, Remedy, Strategy, choose};
-pub use contract::{Cost, Root, Workspace, attached, workspace};
+pub use contract::{Cost, LayerAt, Root, Workspace, attached, workspace};
 pub use copy::CopyWorkspace;
 pub use drift::{Drift, Drifted, drift, drift_all};
 pub use error::{Error, Result};

@@ -20,7 +20,7 @@ use tree::union::Union;
 use tree::{ChangeSet, LinkIndex, Source, TreePath};
 
 use crate::choose::Strategy;
-use crate::contract::{Cost, Root, Workspace};
+use crate::contract::{Cost, LayerAt, Root, Workspace};
 use crate::detach::Detach;
 use crate::error::{Doing as _, Result};
 use crate::home::{Layers, MountMode, fresh_work, remove_below};
@@ -141,6 +141,12 @@ impl Workspace for OverlayWorkspace {
         let work =
             Detach { layers, origin: &origin, lane: &lane, index: index.as_deref(), touched, may_write };
         work.run(self.upper()?.as_fd())
+    }
+
+    fn layer(&self) -> Result<LayerAt> {
+        let dir = self.layers.open_dir()?;
+        let fd = self.layers.open_layer(&dir, "u")?;
+        Ok(LayerAt { fd, format: self.format(), is_whole: false, dir, stem: self.layers.stem.clone() })
     }
 
     fn exclusive_bytes(&self) -> Result<u64> {

@@ -1,20 +1,31 @@
 //! `lane log`.
 
-use engine::ops::show::ShowRequest;
+use engine::ops::log::{LogAnswer, LogRequest};
+use engine::ops::show::{ShowAnswer, ShowRequest};
 
 use super::{Context, show};
 use crate::error::Result;
 use crate::exit_code;
-use crate::render::report;
 use crate::render::table::{self, Cell};
+use crate::render::{history as render, report};
 use crate::wire;
 
-/// List what ran in a lane, newest first, or print what it wrote to the terminal.
+/// Show the history of a lane, newest first, with the place where it stands (`*`).
+///
+/// A lane gets a snapshot when its command ends, when you ask for one (`lane snap`), and before it is put back.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The lane; may be left out where only one fits.
     #[arg(value_name = "LANE")]
     lane: Option<String>,
+
+    /// Every branch, not only the one that leads to where the lane stands.
+    #[arg(long)]
+    all: bool,
+
+    /// List what ran in the lane instead.
+    #[arg(long)]
+    runs: bool,
 
     /// Print the recording of the run with this number (0: the newest), escaped.
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
@@ -24,15 +35,43 @@ pub(crate) struct Args {
 /// Lists or prints.
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
-    let answer = engine::ops::show::show(&engine, &ShowRequest { dir: context.dir(), lane: args.lane })?;
+    let dir = context.dir();
+    let ran = engine::ops::show::show(&engine, &ShowRequest { dir: dir.clone(), lane: args.lane.clone() })?;
     if let Some(wanted) = args.transcript {
-        return show::transcript(context, &answer, wanted);
+        return show::transcript(context, &ran, wanted);
     }
+    if args.runs && !context.ui.json {
+        return runs(context, &ran);
+    }
+    let request = LogRequest { dir, lane: Some(ran.lane.id.clone()), all: args.all };
+    let answer = engine::ops::log::log(&engine, &request)?;
+    if context.ui.json {
+        context.ui.document(&wire::Log::new(&answer, &ran.runs))?;
+    } else if answer.snapshots.is_empty() {
+        return runs(context, &ran);
+    } else {
+        snapshots(context, &answer)?;
+    }
+    for what in &answer.damaged {
+        context.ui.warn(&format!("a part of the history cannot be read: {}", crate::escape::name(what)));
+    }
+    Ok(if answer.damaged.is_empty() { exit_code::DONE } else { exit_code::NOT_DONE })
+}
+
+fn snapshots(context: &mut Context, answer: &LogAnswer) -> Result<()> {
     let ui = &mut context.ui;
-    if ui.json {
-        ui.document(&wire::Log::new(&answer.lane.name, &answer.lane.id, &answer.runs))?;
-        return Ok(exit_code::DONE);
+    let rows = render::rows(ui, &answer.snapshots, engine::clock::now_ms());
+    for line in table::lines(ui, &["", "SNAPSHOT", "AGE", "WHY", "HOLDS", "TEXT"], &rows) {
+        ui.line(&line)?;
     }
+    if answer.elsewhere > 0 {
+        ui.say(&format!("{} more on other branches: lane log {} --all", answer.elsewhere, answer.lane));
+    }
+    Ok(())
+}
+
+fn runs(context: &mut Context, answer: &ShowAnswer) -> Result<u8> {
+    let ui = &mut context.ui;
     if answer.runs.is_empty() {
         ui.say(&format!("nothing ran in lane {} yet", answer.lane.name));
         return Ok(exit_code::DONE);

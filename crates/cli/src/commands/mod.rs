@@ -15,8 +15,10 @@ pub(crate) mod man;
 pub(crate) mod new;
 pub(crate) mod progress;
 pub(crate) mod recover;
+pub(crate) mod restore;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod snap;
 pub(crate) mod stop;
 
 use std::path::PathBuf;
@@ -98,7 +100,11 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Stop(args) => stop::run(context, args),
         Verb::Ls(args) => ls::run(context, args),
         Verb::Show(args) => show::run(context, args),
+        Verb::Snap(args) => snap::run(context, args),
         Verb::Log(args) => log::run(context, args),
+        Verb::Restore(args) => restore::run(context, args),
+        Verb::Undo(args) => restore::undo(context, args),
+        Verb::Redo(args) => restore::redo(context, args),
         Verb::Diff(args) => diff::run(context, args),
         Verb::Keep(args) => keep::run(context, args),
         Verb::Export(args) => export::run(context, args),

@@ -5,10 +5,10 @@ use engine::ops::export::ExportAnswer;
 use engine::ops::keep::{KeepView, LeftOut, StepView};
 use engine::ops::run::RunAnswer;
 use engine::ops::stop::StopAnswer;
-use engine::view::{PlanView, RunView};
+use engine::view::PlanView;
 use serde::Serialize;
 
-use super::lane::{Cost, Ended, Lane, RootCounts, Run, Wall, Word};
+use super::lane::{Cost, Ended, Lane, RootCounts, Wall, Word};
 use super::{Drift, Gap, path, text};
 use crate::render::report;
 
@@ -249,20 +249,6 @@ pub(crate) struct Stopped {
 impl Stopped {
     pub(crate) fn new(answer: &StopAnswer) -> Stopped {
         Stopped { lane: Lane::new(&answer.lane), was_live: answer.was_live }
-    }
-}
-
-/// The answer of `log`.
-#[derive(Debug, Serialize)]
-pub(crate) struct Log {
-    lane: String,
-    lane_id: String,
-    runs: Vec<Run>,
-}
-
-impl Log {
-    pub(crate) fn new(name: &str, id: &str, runs: &[RunView]) -> Log {
-        Log { lane: name.to_owned(), lane_id: id.to_owned(), runs: runs.iter().map(Run::new).collect() }
     }
 }
 

@@ -106,6 +106,12 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("ls", &world.json(&["ls"]));
         is("show", &world.json(&["show"]));
         is("log", &world.json(&["log"]));
+        is("snap", &world.json(&["snap", "-m", "one"]));
+        world.write("one", "src/lib.rs", b"//! Once more.");
+        is("snap", &world.json(&["snap"]));
+        is("restore", &world.json(&["undo"]));
+        is("restore", &world.json(&["redo"]));
+        is("log", &world.json(&["log", "--all"]));
         is("diff", &world.json(&["diff"]));
         is("diff", &world.json(&["diff", "--drift"]));
         let planned = world.run(&["keep", "--dry-run", "--json"]).expect_code(1);

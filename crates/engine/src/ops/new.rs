@@ -252,8 +252,8 @@ pub fn make_for(
     let row = Lane {
         id: id.clone(),
         name,
-        origin: bytes(&project.top),
-        project: bytes(&project.top),
+        origin: describe::bytes(&project.top),
+        project: describe::bytes(&project.top),
         strategy: views[0].strategy.word().to_owned(),
         why: plans[0].choice.why.clone(),
         created_at: clock::now_ms(),
@@ -262,7 +262,7 @@ pub fn make_for(
         boot_id: stamp.boot_id,
         git_head,
         state: ledger::LaneState::New,
-        layers: bytes(home.path()),
+        layers: describe::bytes(home.path()),
         roots: describe::further_roots(&views),
         options,
         cost_ms: cost.millis,
@@ -291,7 +291,7 @@ pub fn record_in(act: &ledger::Act<'_>, row: &Lane) -> ledger::Result<()> {
 
 fn name_for(engine: &Engine, request: &NewRequest, top: &Path) -> Result<String> {
     let ledger = engine.ledger()?;
-    let origin = bytes(top);
+    let origin = describe::bytes(top);
     match &request.name {
         Some(name) => {
             names::check(name)?;
@@ -318,9 +318,4 @@ fn create_home(engine: &Engine) -> Result<(LaneHome, Lock)> {
 fn given_up(home: LaneHome, error: EngineError) -> EngineError {
     let _ = home.remove();
     error
-}
-
-fn bytes(path: &Path) -> Vec<u8> {
-    use std::os::unix::ffi::OsStrExt as _;
-    path.as_os_str().as_bytes().to_vec()
 }

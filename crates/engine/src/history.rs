@@ -1,0 +1,487 @@
+//! [`LaneHistory`]: the snapshots of one lane, and the taking of them.
+//!
+//! The store stands where the lane's layers stand, so that large files can share their blocks with it: in the state
+//! directory, or beside the layers on the project's filesystem.
+//!
+//! Invariants: one capture or restore of a lane goes on at a time (the lock `history` in its directory, held for
+//! moments); a snapshot's id is given out only when it is durable; a restore that was interrupted is finished before
+//! anything else is done with the lane.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kernel::lock::Lock;
+use ledger::Lane;
+use sandbox::credentials::looks_like_one;
+use store::{
+    Capture, Captured, Gap, History, Item, ItemKind, LaneKey, ManifestId, NewSnapshot, Pass, Quiescence,
+    Record, Snapshot, SnapshotId, SnapshotKind, Store,
+};
+use tree::TreePath;
+
+use crate::clock;
+use crate::describe;
+use crate::engine::Engine;
+use crate::error::{Doing as _, EngineError, Result};
+use crate::lane::{OpenLane, OpenRoot};
+use crate::monitor::{Event, Monitor};
+
+/// Name of a store's directory.
+const STORE: &str = "store";
+/// Who works on the history.
+const LOCK: &[u8] = b"history";
+/// Says that the layers are between two snapshots.
+const RESTORING: &[u8] = b"restoring";
+/// How long another capture may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A lane's part of a store.
+#[derive(Debug)]
+pub struct LaneHistory {
+    /// The store.
+    pub store: Store,
+    /// The lane in it.
+    pub key: LaneKey,
+    name: String,
+}
+
+/// Why and how a snapshot is taken.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// Why.
+    pub kind: SnapshotKind,
+    /// Its name or text.
+    pub message: Vec<u8>,
+    /// Nothing is recorded where nothing has changed since the last one.
+    pub only_if_changed: bool,
+}
+
+impl Wish {
+    /// One that a program takes by itself.
+    pub fn automatic(kind: SnapshotKind) -> Wish {
+        Wish { kind, message: Vec::new(), only_if_changed: true }
+    }
+}
+
+/// Where a restore stands that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Restoring {
+    from: SnapshotId,
+    to: SnapshotId,
+}
+
+impl Restoring {
+    fn text(self, why: &str) -> String {
+        format!("restoring 1\nfrom {}\nto {}\nwhy {why}\n", self.from, self.to)
+    }
+
+    fn read(text: &[u8]) -> Option<(Restoring, String)> {
+        let mut lines = std::str::from_utf8(text).ok()?.lines();
+        if lines.next()? != "restoring 1" {
+            return None;
+        }
+        let from = SnapshotId::from_hex(lines.next()?.strip_prefix("from ")?)?;
+        let to = SnapshotId::from_hex(lines.next()?.strip_prefix("to ")?)?;
+        Some((Restoring { from, to }, lines.next()?.strip_prefix("why ")?.to_owned()))
+    }
+}
+
+/// What a restore did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Restored {
+    /// Entries that went.
+    pub removed: u64,
+    /// Entries that came or changed.
+    pub changed: u64,
+    /// What is not as the snapshot says: root, path, reason.
+    pub left: Vec<(PathBuf, TreePath, String)>,
+}
+
+/// The directory of the store of a lane.
+pub fn store_path(engine: &Engine, lane: &OpenLane) -> Result<PathBuf> {
+    let places = lane.home.places_elsewhere()?;
+    Ok(places.first().map_or_else(|| engine.state().path().join(STORE), |place| place.join(STORE)))
+}
+
+impl LaneHistory {
+    /// The history of a lane, with its store made where there is none.
+    pub fn open(engine: &Engine, lane: &OpenLane) -> Result<LaneHistory> {
+        let path = store_path(engine, lane)?;
+        let doing = || format!("open {}", path.display());
+        let dir = match kernel::open::root_dir(&path) {
+            Err(error) if error.is_not_found() => {
+                let above = kernel::open::root_dir(path.parent().unwrap_or(Path::new("/"))).doing(doing)?;
+                match kernel::node::mkdir_at(&above, STORE.as_bytes(), 0o700) {
+                    Err(error) if error.errno != kernel::Errno::EXIST => return Err(error).doing(doing),
+                    _ => kernel::open::root_dir(&path).doing(doing)?,
+                }
+            }
+            other => other.doing(doing)?,
+        };
+        Ok(LaneHistory {
+            store: Store::create(&dir)?,
+            key: LaneKey::new(&lane.row.id)?,
+            name: lane.row.name.clone(),
+        })
+    }
+
+    /// What was taken so far.
+    pub fn read(&self) -> Result<History> {
+        Ok(self.store.history(&self.key)?)
+    }
+
+    /// The one snapshot that a reference means.
+    pub fn resolve(&self, history: &History, reference: &str) -> Result<SnapshotId> {
+        let is_start = |record: &Record| record.kind == SnapshotKind::Start;
+        if reference == "base"
+            && let Some((id, _)) = history.snapshots().find(|(_, record)| is_start(record))
+        {
+            return Ok(id);
+        }
+        match history.candidates(reference)[..] {
+            [id] => Ok(id),
+            [] => {
+                Err(EngineError::NoSuchSnapshot { lane: self.name.clone(), reference: reference.to_owned() })
+            }
+            ref several => Err(EngineError::WhichSnapshot {
+                reference: reference.to_owned(),
+                ids: several.iter().map(|id| short(*id)).collect(),
+            }),
+        }
+    }
+
+    /// The record of a snapshot that is known to be there.
+    pub fn record<'h>(&self, history: &'h History, id: SnapshotId) -> Result<&'h Record> {
+        history
+            .get(id)
+            .ok_or_else(|| EngineError::NoSuchSnapshot { lane: self.name.clone(), reference: short(id) })
+    }
+
+    /// Takes a snapshot of a lane at rest, whose lock the caller holds. `None` where nothing has changed and that
+    /// was to be left out.
+    pub fn take_at_rest(&self, lane: &OpenLane, wish: &Wish) -> Result<Option<Snapshot>> {
+        let _alone = only_one(lane)?;
+        self.settle(lane)?;
+        self.capture(lane, wish, true, Quiescence::AtRest)
+    }
+
+    /// Takes a snapshot of a lane in which processes write.
+    pub fn take_live(&self, lane: &OpenLane, wish: &Wish) -> Result<Option<Snapshot>> {
+        let _alone = only_one(lane)?;
+        self.capture(lane, wish, false, Quiescence::Running)
+    }
+
+    fn capture(
+        &self,
+        lane: &OpenLane,
+        wish: &Wish,
+        at_rest: bool,
+        quiescence: Quiescence,
+    ) -> Result<Option<Snapshot>> {
+        let history = self.read()?;
+        let last = history.position().and_then(|id| history.get(id));
+        if history.position().is_none() {
+            self.begin(lane)?;
+            return self.capture(lane, wish, at_rest, quiescence);
+        }
+        let mut writer = self.store.begin()?;
+        let mut roots = Vec::new();
+        let mut captured: Vec<Captured> = Vec::new();
+        let (mut gaps, mut credentials) = (Vec::new(), Vec::new());
+        for (number, root) in (0u32..).zip(&lane.roots) {
+            let layer = root.workspace.layer()?;
+            let pass = Pass { open_closed: at_rest, ..Pass::at_rest(layer.format) };
+            let mut capture = Capture::begin(&self.store, &self.key, number);
+            capture.pass(&mut writer, layer.fd.as_fd(), &pass)?;
+            if !at_rest {
+                // What was written while it was read is read again.
+                capture.pass(&mut writer, layer.fd.as_fd(), &pass)?;
+            }
+            credentials.extend(
+                capture.credentials(&|path| looks_like_one(path.as_bytes())).into_iter().map(|p| (number, p)),
+            );
+            let done = capture.finish(&mut writer)?;
+            gaps.extend(done.gaps.iter().map(|(path, reason)| Gap {
+                root: number,
+                path: path.clone(),
+                reason: reason.clone(),
+            }));
+            let before = last.and_then(|record| record.roots.get(number as usize));
+            let base_contents = self.base_contents(&mut writer, root, before, &done)?;
+            roots.push(store::Root {
+                origin: describe::bytes(&root.view.path),
+                base: base_of(&lane.row),
+                layers: Vec::new(),
+                top: done.manifest,
+                base_contents,
+                entries: done.entries,
+                bytes: done.bytes,
+            });
+            captured.push(done);
+        }
+        let same = |record: &Record| {
+            record.gaps == gaps
+                && record.roots.len() == roots.len()
+                && record.roots.iter().zip(&roots).all(|(a, b)| a.top == b.top && a.layers == b.layers)
+        };
+        if wish.only_if_changed && last.is_some_and(same) {
+            return Ok(None);
+        }
+        let snapshot = writer.finish(
+            &self.key,
+            NewSnapshot {
+                parent: None,
+                time_ms: clock::now_ms(),
+                kind: wish.kind,
+                quiescence,
+                message: wish.message.clone(),
+                roots,
+                gaps,
+                credentials,
+            },
+        )?;
+        for done in &captured {
+            // Losing it costs the next capture time.
+            let _ = done.remember(&self.store);
+        }
+        Ok(Some(snapshot))
+    }
+
+    /// Records what the lane was before anything was written in it, so that every history has a first state to go back to.
+    /// A copy is a tree of its own: its first state is what it is when it is first recorded.
+    fn begin(&self, lane: &OpenLane) -> Result<()> {
+        let mut writer = self.store.begin()?;
+        let mut roots = Vec::new();
+        for (number, root) in (0u32..).zip(&lane.roots) {
+            let layer = root.workspace.layer()?;
+            let doing = || format!("look at {}", root.view.path.display());
+            let (top, entries, bytes) = if layer.is_whole {
+                let mut capture = Capture::begin(&self.store, &self.key, number);
+                let pass = Pass { open_closed: false, ..Pass::at_rest(layer.format) };
+                capture.pass(&mut writer, layer.fd.as_fd(), &pass)?;
+                let done = capture.finish(&mut writer)?;
+                (done.manifest, done.entries, done.bytes)
+            } else {
+                let base = root.workspace.base_tree()?;
+                let path = TreePath::root();
+                let entry = base.entry(&path).doing(doing)?;
+                let xattrs = base.xattrs(&path).doing(doing)?;
+                let item = entry.map(|entry| Item {
+                    kind: ItemKind::Dir { opaque: false, redirect: None },
+                    mode: entry.mode,
+                    uid: entry.uid,
+                    gid: entry.gid,
+                    mtime: entry.mtime,
+                    xattrs,
+                    group: None,
+                });
+                (writer.manifest(item.map(|item| (path, item)))?, 1, 0)
+            };
+            roots.push(store::Root {
+                origin: describe::bytes(&root.view.path),
+                base: base_of(&lane.row),
+                layers: Vec::new(),
+                top,
+                base_contents: None,
+                entries,
+                bytes,
+            });
+        }
+        writer.finish(
+            &self.key,
+            NewSnapshot {
+                parent: None,
+                time_ms: lane.row.created_at,
+                kind: SnapshotKind::Start,
+                quiescence: Quiescence::AtRest,
+                message: Vec::new(),
+                roots,
+                gaps: Vec::new(),
+                credentials: Vec::new(),
+            },
+        )?;
+        Ok(())
+    }
+
+    /// What the origin holds, now, under the paths that the lane has changed since the last snapshot: later the user
+    /// may have changed it too.
+    fn base_contents(
+        &self,
+        writer: &mut store::Writer<'_>,
+        root: &OpenRoot,
+        before: Option<&store::Root>,
+        done: &Captured,
+    ) -> Result<Option<ManifestId>> {
+        if before.is_some_and(|before| before.top == done.manifest) {
+            return Ok(before.and_then(|before| before.base_contents));
+        }
+        let paths: BTreeSet<TreePath> = root
+            .workspace
+            .touched()?
+            .changes
+            .iter()
+            .filter(|change| change.old.as_ref().is_some_and(|old| !old.is_dir()))
+            .map(|change| change.old_path().clone())
+            .collect();
+        let previous = before.and_then(|before| before.base_contents);
+        if paths.is_empty() {
+            return Ok(previous);
+        }
+        let base = root.workspace.base_tree()?;
+        Ok(Some(writer.base_contents(&*base, previous, paths)?.manifest))
+    }
+
+    /// Puts the layers of a lane at rest, which stand at snapshot `from`, to what snapshot `to` says. The caller holds the
+    /// lane's lock and [`only_one`].
+    fn move_layers(&self, lane: &OpenLane, step: Restoring, why: &str, begin: bool) -> Result<Restored> {
+        let _held = self.store.hold()?;
+        let history = self.read()?;
+        let (from, to) = (self.record(&history, step.from)?, self.record(&history, step.to)?);
+        let dir = &lane.home.dir().fd;
+        if begin {
+            kernel::publish::write_file(dir, RESTORING, step.text(why).as_bytes(), 0o600)
+                .doing(|| format!("note the restore of {}", self.name))?;
+        }
+        let mut restored = Restored::default();
+        for (number, root) in lane.roots.iter().enumerate() {
+            let (Some(now), Some(then)) = (from.roots.get(number), to.roots.get(number)) else { continue };
+            let gaps: Vec<TreePath> = to
+                .gaps
+                .iter()
+                .filter(|gap| gap.root as usize == number)
+                .map(|gap| gap.path.clone())
+                .collect();
+            let plan =
+                store::restore::plan(&self.store.manifest(now.top), &self.store.manifest(then.top), &gaps)?;
+            restored.removed += plan.removed;
+            restored.changed += plan.changed;
+            if plan.is_empty() {
+                continue;
+            }
+            let layer = root.workspace.layer()?;
+            let stage = Stage::open(&layer)?;
+            let report = store::restore::execute(
+                &self.store,
+                layer.fd.as_fd(),
+                stage.fd.as_fd(),
+                layer.format,
+                &plan,
+            )?;
+            restored
+                .left
+                .extend(report.left.into_iter().map(|(path, reason)| (root.view.path.clone(), path, reason)));
+            stage.remove(&layer)?;
+        }
+        self.store.record_move(&self.key, step.to, clock::now_ms(), why.as_bytes())?;
+        match kernel::node::unlink_at(dir, RESTORING) {
+            Err(error) if error.is_not_found() => {}
+            other => other.doing(|| format!("end the restore of {}", self.name))?,
+        }
+        Ok(restored)
+    }
+
+    /// What a restore would remove, and out of how many entries.
+    pub fn would_remove(&self, from: SnapshotId, to: SnapshotId) -> Result<(u64, u64)> {
+        let history = self.read()?;
+        let (from, to) = (self.record(&history, from)?, self.record(&history, to)?);
+        let (mut removed, mut of) = (0, 0);
+        for (now, then) in from.roots.iter().zip(&to.roots) {
+            let plan =
+                store::restore::plan(&self.store.manifest(now.top), &self.store.manifest(then.top), &[])?;
+            removed += plan.removed;
+            of += now.entries;
+        }
+        Ok((removed, of))
+    }
+
+    /// Puts a lane at rest, which stands at `from` as it is, back to `to`.
+    pub fn restore(&self, lane: &OpenLane, from: SnapshotId, to: SnapshotId, why: &str) -> Result<Restored> {
+        let _alone = only_one(lane)?;
+        self.settle(lane)?;
+        self.move_layers(lane, Restoring { from, to }, why, true)
+    }
+
+    /// Finishes a restore that was interrupted. The caller holds the lane's lock and [`only_one`].
+    fn settle(&self, lane: &OpenLane) -> Result<bool> {
+        let Some((step, why)) = pending(lane)? else { return Ok(false) };
+        self.move_layers(lane, step, &why, false)?;
+        Ok(true)
+    }
+}
+
+/// Finishes a restore that was interrupted, if there is one. The caller holds the lane's lock.
+pub fn settle(engine: &Engine, lane: &OpenLane, monitor: &mut dyn Monitor) -> Result<()> {
+    if !is_pending(lane) {
+        return Ok(());
+    }
+    let _alone = only_one(lane)?;
+    if LaneHistory::open(engine, lane)?.settle(lane)? {
+        monitor.event(Event::Repaired("a restore was interrupted", &lane.row.name));
+    }
+    Ok(())
+}
+
+/// True where a restore was begun and not ended.
+pub fn is_pending(lane: &OpenLane) -> bool {
+    kernel::meta::stat_at_if_there(&lane.home.dir().fd, RESTORING).is_ok_and(|found| found.is_some())
+}
+
+fn pending(lane: &OpenLane) -> Result<Option<(Restoring, String)>> {
+    let dir = &lane.home.dir().fd;
+    let file = match kernel::open::file_beneath(dir, RESTORING) {
+        Err(error) if error.is_not_found() => return Ok(None),
+        other => other.doing(|| format!("look at the restore of {}", lane.row.name))?,
+    };
+    let text =
+        kernel::bytes::read_all(&file).doing(|| format!("look at the restore of {}", lane.row.name))?;
+    match Restoring::read(&text) {
+        Some(pending) => Ok(Some(pending)),
+        None => Err(EngineError::Damaged {
+            name: lane.row.name.clone(),
+            dir: lane.home.path().to_owned(),
+            why: "the note of an interrupted restore cannot be read".into(),
+        }),
+    }
+}
+
+/// The history of a lane for this process alone.
+pub fn only_one(lane: &OpenLane) -> Result<Lock> {
+    kernel::lock::exclusive_blocking(&lane.home.dir().fd, LOCK, PATIENCE)
+        .doing(|| format!("wait for another snapshot of {}", lane.row.name))
+}
+
+/// The directory beside a layer in which a restore makes what it puts there.
+struct Stage {
+    fd: OwnedFd,
+    name: Vec<u8>,
+}
+
+impl Stage {
+    fn open(layer: &workspace::LayerAt) -> Result<Stage> {
+        let name = format!("{}.r", layer.stem).into_bytes();
+        let doing = || "make a place for what is restored".to_owned();
+        match kernel::node::mkdir_at(&layer.dir, &name, 0o700) {
+            Err(error) if error.errno != kernel::Errno::EXIST => return Err(error).doing(doing),
+            _ => {}
+        }
+        Ok(Stage { fd: kernel::open::dir_beneath(&layer.dir, &name).doing(doing)?, name })
+    }
+
+    fn remove(self, layer: &workspace::LayerAt) -> Result<()> {
+        let doing = || "remove the place for what is restored".to_owned();
+        tree::remove::remove_tree(layer.dir.as_fd(), &self.name).doing(doing).map(drop)
+    }
+}
+
+/// What identifies the base of a lane.
+fn base_of(row: &Lane) -> Vec<u8> {
+    let head = row.git_head.as_deref().unwrap_or("-");
+    format!("live {}.{:09} {} {head}", row.base_sec, row.base_nsec, row.boot_id).into_bytes()
+}
+
+/// An id as people are shown it.
+pub fn short(id: SnapshotId) -> String {
+    format!("{id:.12}")
+}

@@ -1,0 +1,147 @@
+//! `restore`, `undo` and `redo`: a lane is put back to a snapshot. What it leaves is a snapshot first.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use store::{History, SnapshotId, SnapshotKind};
+
+use crate::engine::{Engine, done};
+use crate::error::{EngineError, Result};
+use crate::find;
+use crate::history::{LaneHistory, Restored, Wish, short};
+use crate::lane;
+use crate::ops::log::{SnapshotView, view_of};
+
+/// Where to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Target {
+    /// A snapshot's id, the front of one, or its name; `base` is the state without changes.
+    Reference(String),
+    /// One step back.
+    #[default]
+    Back,
+    /// To where the last step back was taken from.
+    Forth,
+}
+
+/// Which lane, and where to.
+#[derive(Debug, Clone, Default)]
+pub struct RestoreRequest {
+    /// A directory of the project.
+    pub dir: PathBuf,
+    /// The lane; `None` where only one fits.
+    pub lane: Option<String>,
+    /// Where to.
+    pub target: Target,
+    /// Go on although most of what the lane holds is removed.
+    pub yes: bool,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoreAnswer {
+    /// Name of the lane.
+    pub lane: String,
+    /// Id of the lane.
+    pub lane_id: String,
+    /// Where the lane stands now.
+    pub to: SnapshotView,
+    /// The state that was left.
+    pub from: SnapshotView,
+    /// True where that state had to be recorded first, because nothing had.
+    pub rescued: bool,
+    /// What it took.
+    pub restored: Restored,
+}
+
+/// Words of moves in a history.
+const RESTORE: &str = "restore";
+const UNDO: &str = "undo";
+const REDO: &str = "redo";
+
+/// A restore that removes more than this share of a lane's entries, and more than [`FEW`], is asked about.
+const MOST: u64 = 2;
+const FEW: u64 = 50;
+
+/// Puts a lane back.
+pub fn restore(engine: &Engine, request: &RestoreRequest) -> Result<RestoreAnswer> {
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    let lane = lane::open(engine, row)?;
+    let name = lane.row.name.clone();
+    let Some(lock) = lane.home.try_lock()? else {
+        return Err(EngineError::Live { name, pid: lane.home.holder().ok().flatten() });
+    };
+    crate::launch::settle_renames(engine, &lane, &lock)?;
+    crate::history::settle(engine, &lane, &mut crate::engine::Noting(engine))?;
+    let snapshots = LaneHistory::open(engine, &lane)?;
+    // Where to is settled before anything is recorded: what follows moves the names of steps.
+    let asked = match &request.target {
+        Target::Reference(reference) => Some(snapshots.resolve(&snapshots.read()?, reference)?),
+        Target::Back | Target::Forth => None,
+    };
+    let rescue = snapshots.take_at_rest(&lane, &Wish::automatic(SnapshotKind::Rescue))?;
+    let rescued = rescue.is_some();
+    let history = snapshots.read()?;
+    let nowhere = || EngineError::NothingBack { name: name.clone() };
+    let from = history.position().ok_or_else(nowhere)?;
+    let (to, why) = match &request.target {
+        Target::Reference(_) => (asked.ok_or_else(nowhere)?, RESTORE),
+        Target::Back => (history.get(from).and_then(|record| record.parent).ok_or_else(nowhere)?, UNDO),
+        Target::Forth => (
+            left_last(&history, from, rescued).ok_or(EngineError::NothingForth { name: name.clone() })?,
+            REDO,
+        ),
+    };
+    let (removes, of) = snapshots.would_remove(from, to)?;
+    if !request.yes && removes > FEW && removes * MOST > of {
+        return Err(EngineError::RemovesMuch { name, to: short(to), removes, of });
+    }
+    let restored = snapshots.restore(&lane, from, to, why)?;
+    let history = snapshots.read()?;
+    let position = history.position();
+    let plan = json!({ "from": from.to_string(), "to": to.to_string() });
+    let operation = ledger::NewOperation {
+        undo: Some(json!({ "restore": from.to_string() })),
+        ..done(why, &lane.row.id, plan)
+    };
+    engine.ledger()?.insert_op(&operation)?;
+    Ok(RestoreAnswer {
+        lane: name,
+        lane_id: lane.row.id.clone(),
+        to: view_of(to, snapshots.record(&history, to)?, position),
+        from: view_of(from, snapshots.record(&history, from)?, position),
+        rescued,
+        restored,
+    })
+}
+
+/// Where the steps back that led here were taken from, the last of them that was not taken forth again.
+fn left_last(history: &History, here: SnapshotId, rescued: bool) -> Option<SnapshotId> {
+    if rescued {
+        // Something was done since: there is no way forth from here.
+        return None;
+    }
+    let mut back: Vec<SnapshotId> = Vec::new();
+    let mut position: Option<SnapshotId> = None;
+    for logged in &history.events {
+        match &logged.event {
+            store::Event::Snapshot(record) => {
+                // A rescue before a step back is part of that step.
+                if record.kind != SnapshotKind::Rescue {
+                    back.clear();
+                }
+                position = Some(record.id());
+            }
+            store::Event::Moved { to, why, .. } => {
+                match why.as_slice() {
+                    b"undo" => back.extend(position),
+                    b"redo" => drop(back.pop()),
+                    _ => back.clear(),
+                }
+                position = Some(*to);
+            }
+            store::Event::Removed { .. } => {}
+        }
+    }
+    if position != Some(here) { None } else { back.pop() }
+}

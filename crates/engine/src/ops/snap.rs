@@ -1,0 +1,66 @@
+//! `snap`: records the state of a lane.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use store::SnapshotKind;
+
+use crate::engine::{Engine, done};
+use crate::error::{EngineError, Result};
+use crate::find;
+use crate::history::{LaneHistory, Wish};
+use crate::lane;
+use crate::ops::log::{SnapshotView, view_of};
+
+/// Which lane, and under which name.
+#[derive(Debug, Clone, Default)]
+pub struct SnapRequest {
+    /// A directory of the project.
+    pub dir: PathBuf,
+    /// The lane; `None` where only one fits.
+    pub lane: Option<String>,
+    /// The snapshot's name, which is a reference to it and keeps it from being thinned out.
+    pub message: Option<String>,
+}
+
+/// The snapshot that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapAnswer {
+    /// Name of the lane.
+    pub lane: String,
+    /// Id of the lane.
+    pub lane_id: String,
+    /// The snapshot.
+    pub snapshot: SnapshotView,
+}
+
+/// Names that mean something else where a reference is asked for.
+const RESERVED: [&str; 3] = ["base", "now", "origin"];
+
+/// Takes a snapshot. When this returns it is durable.
+pub fn snap(engine: &Engine, request: &SnapRequest) -> Result<SnapAnswer> {
+    let message = request.message.clone().unwrap_or_default();
+    if RESERVED.contains(&message.as_str()) {
+        return Err(EngineError::BadReference { reference: message });
+    }
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    let lane = lane::open(engine, row)?;
+    let kind = if message.is_empty() { SnapshotKind::Asked } else { SnapshotKind::Named };
+    let wish = Wish { kind, message: message.into_bytes(), only_if_changed: false };
+    let history = LaneHistory::open(engine, &lane)?;
+    let taken = match lane.home.try_lock()? {
+        Some(_lock) => history.take_at_rest(&lane, &wish)?,
+        None => history.take_live(&lane, &wish)?,
+    };
+    let taken = taken.ok_or_else(|| EngineError::NoSuchSnapshot {
+        lane: lane.row.name.clone(),
+        reference: "now".into(),
+    })?;
+    let plan = json!({ "id": taken.id.to_string(), "kind": taken.record.kind.word() });
+    engine.ledger()?.insert_op(&done("snap", &lane.row.id, plan))?;
+    Ok(SnapAnswer {
+        lane: lane.row.name.clone(),
+        lane_id: lane.row.id.clone(),
+        snapshot: view_of(taken.id, &taken.record, Some(taken.id)),
+    })
+}
