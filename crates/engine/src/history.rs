@@ -127,6 +127,15 @@ impl LaneHistory {
         })
     }
 
+    /// The history of a lane; `None` where there is no store yet.
+    pub fn find(engine: &Engine, lane: &OpenLane) -> Result<Option<LaneHistory>> {
+        let path = store_path(engine, lane)?;
+        if path.join("format").symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        LaneHistory::open(engine, lane).map(Some)
+    }
+
     /// What was taken so far.
     pub fn read(&self) -> Result<History> {
         Ok(self.store.history(&self.key)?)

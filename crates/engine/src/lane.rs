@@ -245,7 +245,8 @@ impl OpenRoot {
         self.delta_of(self.workspace.changes()?)
     }
 
-    fn delta_of(&self, mut set: ChangeSet) -> Result<RootDelta> {
+    /// What is looked at of some changes.
+    pub(crate) fn delta_of(&self, mut set: ChangeSet) -> Result<RootDelta> {
         let before = set.changes.len();
         set.changes.retain(|change| !self.view.git && !is_git_internal(change));
         set.gaps.retain(|(path, _)| !self.view.git && !review::guard::git_internal(path));

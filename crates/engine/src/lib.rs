@@ -22,6 +22,7 @@ pub mod ops;
 pub mod probe;
 pub mod project;
 pub mod recover;
+pub mod sides;
 pub mod state_dir;
 mod toolchains;
 pub mod tools;

@@ -1,8 +1,10 @@
 //! `lane diff`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use engine::ops::diff::{DiffAnswer, DiffRequest, FileDiff};
+use engine::ops::diff::{DiffAnswer, DiffRequest, FileDiff, Opened};
+use engine::sides::Side;
 
 use super::{Context, split_lane};
 use crate::error::Result;
@@ -11,14 +13,17 @@ use crate::render::{diff as render, report};
 use crate::style::Role;
 use crate::wire;
 
-/// Show what a lane changed.
+/// Show what a lane changed, or how two of its states differ.
+///
+/// `lane diff LANE A B` compares `base`, `now`, `origin` or a snapshot (id, front of an id, or name) with another; `lane diff
+/// LANE A` compares A with now.
 ///
 /// Reads bytes and runs nothing: no git, no filter, no pager, no configuration. What a terminal would act on is
 /// shown escaped, and such a line is marked with `!`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The lane (may be left out where only one fits), then paths to look at.
-    #[arg(value_name = "LANE|PATH", value_hint = clap::ValueHint::AnyPath)]
+    /// The lane (may be left out where only one fits), then up to two states, then paths to look at.
+    #[arg(value_name = "LANE|STATE|PATH", value_hint = clap::ValueHint::AnyPath)]
     operands: Vec<OsString>,
 
     /// Only count lines.
@@ -42,10 +47,12 @@ pub(crate) struct Args {
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
     let dir = context.dir();
-    let (lane, paths) = split_lane(&engine, &dir, args.operands)?;
+    let (lane, mut paths) = split_lane(&engine, &dir, args.operands)?;
     let paths_only = (args.name_only || args.patch) && !context.ui.json;
-    let request = DiffRequest { dir, lane, paths, all_drift: args.drift, paths_only };
-    let answer = engine::ops::diff::diff(&engine, &request)?;
+    let opened = engine::ops::diff::open(&engine, &dir, lane.as_deref())?;
+    let sides = states(&opened, &mut paths)?;
+    let request = DiffRequest { dir, sides, paths, all_drift: args.drift, paths_only };
+    let answer = opened.diff(&engine, &request)?;
     if args.patch {
         patch(context, &answer)?;
     } else if context.ui.json {
@@ -71,7 +78,19 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     Ok(if answer.gaps.is_empty() { exit_code::DONE } else { exit_code::NOT_DONE })
 }
 
-fn json(context: &mut Context, answer: &DiffAnswer) -> Result<()> {
+/// Takes the states off the front of the operands. What is both a state and a path is the state; `./` makes it a path.
+fn states(opened: &Opened, operands: &mut Vec<PathBuf>) -> Result<Option<(Side, Side)>> {
+    let state = |operands: &Vec<PathBuf>, at: usize| match operands.get(at).and_then(|word| word.to_str()) {
+        Some(word) => opened.side(word),
+        None => Ok(None),
+    };
+    let Some(left) = state(operands, 0)? else { return Ok(None) };
+    let right = state(operands, 1)?;
+    operands.drain(..if right.is_some() { 2 } else { 1 });
+    Ok(Some((left, right.unwrap_or(Side::Now))))
+}
+
+fn json(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
     let mut document = wire::Diff::new(&answer.lane);
     for file in &answer.files {
         document.files.push(wire::File::new(file, &answer.content(file)?));
@@ -83,7 +102,7 @@ fn json(context: &mut Context, answer: &DiffAnswer) -> Result<()> {
     Ok(())
 }
 
-fn patch(context: &mut Context, answer: &DiffAnswer) -> Result<()> {
+fn patch(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
     // A patch is for a program. On a terminal its bytes would be the lane's own words to it.
     let cannot = if context.ui.out_is_terminal() {
         let mut bytes = Vec::new();
@@ -102,7 +121,7 @@ fn patch(context: &mut Context, answer: &DiffAnswer) -> Result<()> {
     Ok(())
 }
 
-fn stat(context: &mut Context, answer: &DiffAnswer) -> Result<()> {
+fn stat(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
     let (mut files, mut added, mut removed) = (0u64, 0u64, 0u64);
     for file in &answer.files {
         let content = answer.content(file)?;
@@ -122,7 +141,7 @@ fn stat(context: &mut Context, answer: &DiffAnswer) -> Result<()> {
     Ok(())
 }
 
-fn hunks(context: &mut Context, answer: &DiffAnswer) -> Result<()> {
+fn hunks(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
     for file in &answer.files {
         if context.ui.is_closed() {
             return Ok(());
@@ -147,7 +166,7 @@ fn file_lines(context: &Context, file: &engine::ops::diff::FileView, content: &F
 }
 
 /// What was left out, and why; told on stderr.
-fn afterwards(context: &Context, answer: &DiffAnswer) {
+fn afterwards(context: &Context, answer: &DiffAnswer<'_>) {
     let ui = &context.ui;
     if answer.files.is_empty() && answer.gaps.is_empty() {
         ui.say(&format!("lane {} changed nothing there", answer.lane.name));

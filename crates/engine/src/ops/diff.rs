@@ -1,7 +1,8 @@
-//! `diff`: what a lane changed against its base, for every root, narrowed to paths where asked.
+//! `diff`: what a lane changed against its base, or how two of its states differ, for every root, narrowed to paths where
+//! asked.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use review::diff::{FileDiff, Hunk, Line, LineKind, Note};
 use review::flat::Pair;
@@ -11,7 +12,9 @@ use crate::describe;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::find;
+use crate::history::LaneHistory;
 use crate::lane::{self, OpenLane, RootDelta};
+use crate::sides::{Ground, Side};
 use crate::view::{DriftKind, DriftView, LaneView};
 
 /// Which lane, and what of it.
@@ -19,8 +22,8 @@ use crate::view::{DriftKind, DriftView, LaneView};
 pub struct DiffRequest {
     /// A directory of the project; paths are relative to it.
     pub dir: PathBuf,
-    /// The lane; `None` where only one fits.
-    pub lane: Option<String>,
+    /// Two states to compare, `None` for the base and now.
+    pub sides: Option<(Side, Side)>,
     /// Only these paths and what is below them; empty for everything.
     pub paths: Vec<PathBuf>,
     /// Look for drift in the whole origin, not only where the lane changed something.
@@ -48,14 +51,23 @@ pub struct FileView {
 pub type CannotCarry = Vec<(TreePath, String)>;
 
 /// The two trees of one root.
-struct Trees {
-    base: Box<dyn Source>,
-    lane: Box<dyn Source>,
+struct Trees<'o> {
+    base: Box<dyn Source + 'o>,
+    lane: Box<dyn Source + 'o>,
     set: ChangeSet,
 }
 
+/// A lane that is to be looked at.
+#[derive(Debug)]
+pub struct Opened {
+    lane: OpenLane,
+    view: LaneView,
+    snapshots: Option<LaneHistory>,
+    history: store::History,
+}
+
 /// The delta of a lane.
-pub struct DiffAnswer {
+pub struct DiffAnswer<'o> {
     /// The lane.
     pub lane: LaneView,
     /// The changes, sorted by root and path, without those below `.git`.
@@ -66,10 +78,10 @@ pub struct DiffAnswer {
     pub gaps: Vec<(PathBuf, TreePath, String)>,
     /// Drift of the origin: where it meets the changes, or all of it where that was asked for.
     pub drift: Vec<DriftView>,
-    trees: Vec<Trees>,
+    trees: Vec<Trees<'o>>,
 }
 
-impl std::fmt::Debug for DiffAnswer {
+impl std::fmt::Debug for DiffAnswer<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DiffAnswer")
             .field("lane", &self.lane.name)
@@ -78,7 +90,7 @@ impl std::fmt::Debug for DiffAnswer {
     }
 }
 
-impl DiffAnswer {
+impl DiffAnswer<'_> {
     /// The line diff of one file; without hunks where it has no content or is binary.
     pub fn content(&self, file: &FileView) -> Result<FileDiff> {
         let trees = &self.trees[file.root_index];
@@ -115,31 +127,65 @@ impl DiffAnswer {
     }
 }
 
-/// Compares a lane with its base.
-pub fn diff(engine: &Engine, request: &DiffRequest) -> Result<DiffAnswer> {
-    let project = engine.project(&request.dir)?;
-    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+/// Opens a lane for a diff.
+pub fn open(engine: &Engine, dir: &Path, lane: Option<&str>) -> Result<Opened> {
+    let row = find::lane(engine, dir, lane, |_| true)?;
     let view = describe::lane(engine, &row)?;
     let lane = lane::open(engine, row)?;
-    let asked = lane.locate_all(&project.asked, &request.paths)?;
-    let mut deltas = lane.changes()?;
-    if !request.paths.is_empty() {
-        narrow(&mut deltas, &asked)?;
+    let snapshots = LaneHistory::find(engine, &lane)?;
+    let history = snapshots.as_ref().map(LaneHistory::read).transpose()?.unwrap_or_default();
+    Ok(Opened { lane, view, snapshots, history })
+}
+
+impl Opened {
+    /// The side that a word means: `base`, `now`, `origin`, or a snapshot.
+    pub fn side(&self, word: &str) -> Result<Option<Side>> {
+        Side::of(word, self.snapshots.as_ref(), &self.history)
     }
-    let meets = if request.paths_only { Vec::new() } else { lane.drift(&deltas)? };
-    let mut answer = DiffAnswer {
-        lane: view,
-        files: Vec::new(),
-        git_internal: deltas.iter().map(|delta| delta.git_internal).sum(),
-        gaps: Vec::new(),
-        drift: Vec::new(),
-        trees: Vec::new(),
-    };
-    for delta in deltas {
-        root(&lane, delta, &meets, !request.paths_only, &mut answer)?;
+
+    /// Compares.
+    pub fn diff(&self, engine: &Engine, request: &DiffRequest) -> Result<DiffAnswer<'_>> {
+        let project = engine.project(&request.dir)?;
+        let asked = self.lane.locate_all(&project.asked, &request.paths)?;
+        let mut answer = DiffAnswer {
+            lane: self.view.clone(),
+            files: Vec::new(),
+            git_internal: 0,
+            gaps: Vec::new(),
+            drift: Vec::new(),
+            trees: Vec::new(),
+        };
+        let usual = request.sides.is_none();
+        let mut deltas = Vec::new();
+        let mut sides = Vec::new();
+        match &request.sides {
+            None => {
+                deltas = self.lane.changes()?;
+                for root in &self.lane.roots {
+                    sides.push((root.workspace.base_tree()?, root.workspace.lane_tree()?));
+                }
+            }
+            Some((left, right)) => {
+                for root in &self.lane.roots {
+                    let (snapshots, history) = (self.snapshots.as_ref(), &self.history);
+                    let found = Ground { lane: &self.lane, root, snapshots, history }.compare(left, right)?;
+                    deltas.push(root.delta_of(found.set)?);
+                    sides.push((found.left, found.right));
+                }
+            }
+        }
+        if !request.paths.is_empty() {
+            narrow(&mut deltas, &asked)?;
+        }
+        let meets = if request.paths_only || !usual { Vec::new() } else { self.lane.drift(&deltas)? };
+        answer.git_internal = deltas.iter().map(|delta| delta.git_internal).sum();
+        for (delta, (left, right)) in deltas.into_iter().zip(sides) {
+            let guards = usual && !request.paths_only;
+            root(delta, left, right, &meets, guards, &mut answer)?;
+        }
+        answer.drift = if request.all_drift { self.lane.drift_all()? } else { meets };
+        Ok(answer)
     }
-    answer.drift = if request.all_drift { lane.drift_all()? } else { meets };
-    Ok(answer)
 }
 
 /// Keeps what was asked for; a path at which nothing changed is an error.
@@ -163,15 +209,14 @@ fn narrow(deltas: &mut [RootDelta], asked: &[Vec<TreePath>]) -> Result<()> {
     Ok(())
 }
 
-fn root(
-    lane: &OpenLane,
+fn root<'o>(
     delta: RootDelta,
+    base: Box<dyn Source + 'o>,
+    inside: Box<dyn Source + 'o>,
     drift: &[DriftView],
     guards: bool,
-    answer: &mut DiffAnswer,
+    answer: &mut DiffAnswer<'o>,
 ) -> Result<()> {
-    let root = &lane.roots[delta.index];
-    let (base, inside) = (root.workspace.base_tree()?, root.workspace.lane_tree()?);
     let guard = if guards { Some(review::guard::Guard::new(&*base)?) } else { None };
     for change in &delta.set.changes {
         let guarded = match &guard {

@@ -87,7 +87,10 @@ pub(crate) fn view_of(id: SnapshotId, record: &Record, position: Option<Snapshot
 pub fn log(engine: &Engine, request: &LogRequest) -> Result<LogAnswer> {
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     let lane = lane::open(engine, row)?;
-    let history = LaneHistory::open(engine, &lane)?.read()?;
+    let history = match LaneHistory::find(engine, &lane)? {
+        Some(snapshots) => snapshots.read()?,
+        None => store::History::default(),
+    };
     let position = history.position();
     let mut all: Vec<SnapshotView> =
         history.snapshots().map(|(id, record)| view_of(id, record, position)).collect();
