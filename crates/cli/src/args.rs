@@ -79,6 +79,7 @@ pub(crate) enum Verb {
     Export(commands::export::Args),
     Discard(commands::discard::Args),
     Recover(commands::recover::Args),
+    Checkpoint(commands::checkpoint::Args),
     Doctor(commands::doctor::Args),
     Bench(commands::bench::Args),
     Completions(commands::completions::Args),

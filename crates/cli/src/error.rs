@@ -176,6 +176,7 @@ fn hint(error: &EngineError) -> Option<String> {
         E::NothingBack { name } => format!("`lane log {name} --all` shows the history; `lane snap {name}` adds to it."),
         E::NothingForth { name } => format!("`lane log {name} --all` shows every state, `lane restore {name} ID` goes to one."),
         E::RemovesMuch { .. } => "add `--yes` to go back all the same; what is removed stays in the history.".into(),
+        E::NotInside => "outside a lane it is `lane snap LANE`; a lane that goes with its run (`--rm`) has no history.".into(),
         E::Store(_) => "`lane fsck` checks every snapshot and names what is damaged.".into(),
         E::Live { name, .. } => format!("`lane stop {name}` ends them."),
         E::Busy { name, .. } => format!("wait for it, or look with `lane show {name}`."),

@@ -27,6 +27,7 @@ use crate::ops::new;
 use crate::transcript::Transcript;
 use crate::view::{Exit, WallView};
 use crate::walk::{self, Walk};
+use crate::watch::{self, Over, Watch, Watching};
 
 /// How a run is driven.
 #[derive(Debug, Default)]
@@ -42,6 +43,8 @@ pub struct Options {
     pub unrecorded: bool,
     /// What was begun before the lane was known.
     pub early: Option<Early>,
+    /// How it is watched.
+    pub watching: Watching,
 }
 
 /// What a driven command left.
@@ -51,6 +54,8 @@ pub struct Driven {
     pub exit: Exit,
     /// The walk, where one was begun.
     pub walk: Option<Walk>,
+    /// The watch over the lane, where one stands: it takes the last snapshot once the lane's lock is free.
+    pub watch: Option<Watch>,
     /// The run's row; `None` where it stands on a slip.
     pub run: Option<i64>,
     /// False where the lane ended before the command began: it has done nothing.
@@ -127,6 +132,7 @@ pub fn own(
         source: kernel::Error::from_io("dup", "", &error),
     })?;
 
+    let sockets = if launch.channel { Some(listen(lane)?) } else { None };
     let command = Some(&launch.command);
     inside.order(&launch.plan, command, &[lock.as_fd()]).map_err(EngineError::Sandbox)?;
 
@@ -166,6 +172,17 @@ pub fn own(
     let mounts = handles.fds.iter().find(is_mounts).filter(|_| options.passing);
     let mut mounts = mounts.and_then(|(_, fd)| fd.try_clone().ok());
     let walk = if options.passing { None } else { walk::start(engine.state().path(), lane)? };
+    let watch = match sockets {
+        Some((outside, inside_socket)) => {
+            let is_pids = |(kind, _): &&(Namespaces, OwnedFd)| *kind == Namespaces::PID;
+            let pids = handles.fds.iter().find(is_pids).map(|(_, fd)| kernel::meta::stat_fd(fd));
+            let namespace = pids.and_then(|stat| stat.ok()).map_or(0, |stat| stat.identity().1);
+            let init = inside.leader.pid.as_raw_nonzero().get();
+            let over = Over { init, namespace, outside, inside: inside_socket };
+            Some(watch::start(engine.state().path(), lane, options.watching, over)?)
+        }
+        None => None,
+    };
     let place = Where::Own {
         plan: &launch.plan,
         handles,
@@ -193,7 +210,7 @@ pub fn own(
             let (exit, end) = exit_of(&outcome);
             let unwritten = Some(End { at: clock::now_ms(), exit: end });
             let exit = tell(outcome, exit, monitor)?;
-            return Ok(Driven { exit, walk, run, began: true, unwritten, mounts, emptied });
+            return Ok(Driven { exit, walk, watch, run, began: true, unwritten, mounts, emptied });
         }
         other => other,
     };
@@ -202,7 +219,14 @@ pub fn own(
     if let Err(error) = lane.home.shrink(crate::lane::mount_mode()) {
         monitor.event(Event::Warning(&error.to_string()));
     }
-    Ok(Driven { exit, walk, run, began: true, unwritten: None, mounts: None, emptied: false })
+    Ok(Driven { exit, walk, watch, run, began: true, unwritten: None, mounts: None, emptied: false })
+}
+
+/// The sockets on which snapshots are asked for; the view carries one of them.
+fn listen(lane: &OpenLane) -> Result<(OwnedFd, OwnedFd)> {
+    let dir = lane.home.dir().fd.as_fd();
+    let listen = |name| sandbox::channel::listen(dir, name).map_err(EngineError::Sandbox);
+    Ok((listen(sandbox::channel::OUTSIDE)?, listen(sandbox::channel::INSIDE)?))
 }
 
 /// Writes down that a run begins, with its lane where that is not on record. A lane that goes with its run and had
@@ -273,6 +297,7 @@ pub fn joined(
         return Ok(Driven {
             exit: Exit::Lost,
             walk: None,
+            watch: None,
             run,
             began: false,
             unwritten: None,
@@ -281,7 +306,16 @@ pub fn joined(
         });
     }
     let exit = finish(engine, lane, run, outcome, None, monitor)?;
-    Ok(Driven { exit, walk: None, run, began: true, unwritten: None, mounts: None, emptied: false })
+    Ok(Driven {
+        exit,
+        walk: None,
+        watch: None,
+        run,
+        began: true,
+        unwritten: None,
+        mounts: None,
+        emptied: false,
+    })
 }
 
 /// How a command is attended.

@@ -123,6 +123,17 @@ pub enum EngineError {
         /// Entries that there are.
         of: u64,
     },
+    /// A live lane's snapshot was not taken.
+    #[error("no snapshot of lane '{name}' was taken: {why}")]
+    NotTaken {
+        /// The lane.
+        name: String,
+        /// The reason, in the watch's words.
+        why: String,
+    },
+    /// Nobody outside listens for what the inside says.
+    #[error("no watch of a lane listens here")]
+    NotInside,
     /// The store of snapshots.
     #[error("the store of snapshots failed")]
     Store(#[source] store::Error),
@@ -354,6 +365,7 @@ impl EngineError {
             | E::WhichSnapshot { .. }
             | E::BadReference { .. }
             | E::NothingBack { .. }
+            | E::NotInside
             | E::NothingForth { .. }
             | E::RemovesMuch { .. }
             | E::TargetExists { .. }
@@ -369,6 +381,7 @@ impl EngineError {
             | E::Workspace(_)
             | E::Review(_)
             | E::Store(_)
+            | E::NotTaken { .. }
             | E::Sandbox(_) => ErrorKind::Environment,
             E::Damaged { .. } | E::NotBuilt(_) => ErrorKind::Internal,
         }

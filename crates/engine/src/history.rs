@@ -65,6 +65,17 @@ impl Wish {
     }
 }
 
+/// Who else may write while a snapshot is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Nobody: the caller holds the lane's lock.
+    Held,
+    /// Somebody may begin to.
+    After,
+    /// The lane's processes.
+    Live,
+}
+
 /// Where a restore stands that was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Restoring {
@@ -173,41 +184,71 @@ impl LaneHistory {
     pub fn take_at_rest(&self, lane: &OpenLane, wish: &Wish) -> Result<Option<Snapshot>> {
         let _alone = only_one(lane)?;
         self.settle(lane)?;
-        self.capture(lane, wish, true, Quiescence::AtRest)
+        self.capture(lane, wish, How::Held)
+    }
+
+    /// Takes a snapshot of a lane whose processes have just ended, and which others may start again meanwhile.
+    pub fn take_after(&self, lane: &OpenLane, wish: &Wish) -> Result<Option<Snapshot>> {
+        let _alone = only_one(lane)?;
+        self.capture(lane, wish, How::After)
     }
 
     /// Takes a snapshot of a lane in which processes write.
     pub fn take_live(&self, lane: &OpenLane, wish: &Wish) -> Result<Option<Snapshot>> {
         let _alone = only_one(lane)?;
-        self.capture(lane, wish, false, Quiescence::Running)
+        self.capture(lane, wish, How::Live)
     }
 
-    fn capture(
-        &self,
-        lane: &OpenLane,
-        wish: &Wish,
-        at_rest: bool,
-        quiescence: Quiescence,
-    ) -> Result<Option<Snapshot>> {
-        let history = self.read()?;
-        let last = history.position().and_then(|id| history.get(id));
+    fn capture(&self, lane: &OpenLane, wish: &Wish, how: How) -> Result<Option<Snapshot>> {
+        let mut history = self.read()?;
         if history.position().is_none() {
+            if wish.only_if_changed && !worth_beginning(lane)? {
+                return Ok(None);
+            }
             self.begin(lane)?;
-            return self.capture(lane, wish, at_rest, quiescence);
+            history = self.read()?;
         }
+        let last = history.position().and_then(|id| history.get(id));
         let mut writer = self.store.begin()?;
+        let mut layers = Vec::with_capacity(lane.roots.len());
+        for (number, root) in (0u32..).zip(&lane.roots) {
+            layers.push((
+                number,
+                root,
+                root.workspace.layer()?,
+                Capture::begin(&self.store, &self.key, number),
+            ));
+        }
+        let mut pass = |writer: &mut store::Writer<'_>, is_ours: bool| -> Result<()> {
+            for (_, _, layer, capture) in &mut layers {
+                let pass = Pass { open_closed: is_ours, ..Pass::at_rest(layer.format) };
+                capture.pass(writer, layer.fd.as_fd(), &pass)?;
+            }
+            Ok(())
+        };
+        let quiescence = match how {
+            How::Held => {
+                pass(&mut writer, true)?;
+                Quiescence::AtRest
+            }
+            How::After => {
+                // What takes long is read before the lane is kept from others.
+                pass(&mut writer, false)?;
+                let lock = lane.lock().ok();
+                pass(&mut writer, lock.is_some())?;
+                if lock.is_some() { Quiescence::AtRest } else { Quiescence::Running }
+            }
+            How::Live => {
+                pass(&mut writer, false)?;
+                // What was written while it was read is read again.
+                pass(&mut writer, false)?;
+                Quiescence::Running
+            }
+        };
         let mut roots = Vec::new();
         let mut captured: Vec<Captured> = Vec::new();
         let (mut gaps, mut credentials) = (Vec::new(), Vec::new());
-        for (number, root) in (0u32..).zip(&lane.roots) {
-            let layer = root.workspace.layer()?;
-            let pass = Pass { open_closed: at_rest, ..Pass::at_rest(layer.format) };
-            let mut capture = Capture::begin(&self.store, &self.key, number);
-            capture.pass(&mut writer, layer.fd.as_fd(), &pass)?;
-            if !at_rest {
-                // What was written while it was read is read again.
-                capture.pass(&mut writer, layer.fd.as_fd(), &pass)?;
-            }
+        for (number, root, _, capture) in layers {
             credentials.extend(
                 capture.credentials(&|path| looks_like_one(path.as_bytes())).into_iter().map(|p| (number, p)),
             );
@@ -418,6 +459,20 @@ impl LaneHistory {
         self.move_layers(lane, step, &why, false)?;
         Ok(true)
     }
+}
+
+/// True where a lane has something that a first snapshot by itself is worth: an overlay in which something was written. A
+/// copy is a whole tree, which is recorded once somebody asks for it.
+fn worth_beginning(lane: &OpenLane) -> Result<bool> {
+    for root in &lane.roots {
+        let layer = root.workspace.layer()?;
+        let names =
+            kernel::dir::entries(&layer.fd).doing(|| format!("look at {}", root.view.path.display()))?;
+        if !layer.is_whole && !names.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Finishes a restore that was interrupted, if there is one. The caller holds the lane's lock.

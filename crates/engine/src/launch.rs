@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use kernel::lock::Lock;
 use kernel::mountspec::{MountSpec, MountWhat, Overlay};
 use kernel::process::Namespaces;
+use sandbox::channel;
 use sandbox::credentials::Credentials;
 use sandbox::environ::{self, Environment, Wish};
 use sandbox::preset::{self, Preset};
@@ -43,6 +44,8 @@ pub struct Wishes {
     pub presets: Vec<String>,
     /// The lane is removed at the end: what is written outside the project stays in memory.
     pub passing: bool,
+    /// The inside may ask for snapshots.
+    pub channel: bool,
 }
 
 /// A run that is ready to be started.
@@ -56,6 +59,8 @@ pub struct Launch {
     pub environment: Environment,
     /// Paths that are written through to the original.
     pub direct: Vec<PathBuf>,
+    /// The inside may ask for snapshots.
+    pub channel: bool,
     /// What presets show, as `(preset, what)`.
     pub shared: Vec<(String, String)>,
     /// Paths that are absent inside, each with the reason.
@@ -137,6 +142,14 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
         // What is mounted below the origin is shown read-only: it never just vanishes.
         roots.extend(workspace::attached(&mounts.below(&root.view.path)));
     }
+    if wishes.channel {
+        roots.push(MountSpec {
+            what: MountWhat::Bind { source: lane.home.path().join(channel::INSIDE), recursive: false },
+            target: PathBuf::from(channel::INSIDE_AT),
+            read_only: false,
+            no_exec: true,
+        });
+    }
     // A cargo home in a place that every lane shows, such as /opt.
     let everywhere = crate::tools::cargo_logins().into_iter().filter(|path| {
         home_at.as_ref().is_none_or(|home| !path.starts_with(home))
@@ -169,7 +182,15 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
         .flat_map(|preset| preset.shows.iter().map(|what| (preset.name.clone(), format!("~/{what}"))))
         .filter(|(_, what)| home_dir().is_some_and(|home| home.join(&what[2..]).exists()))
         .collect();
-    Ok(Launch { plan, command, environment, direct: request.read_write, shared, hidden })
+    Ok(Launch {
+        plan,
+        command,
+        environment,
+        direct: request.read_write,
+        channel: wishes.channel,
+        shared,
+        hidden,
+    })
 }
 
 /// Refuses, with the mount's name, what the kernel would refuse with EINVAL: an overlay of a user over a tree
@@ -413,7 +434,15 @@ pub fn prepare_join(lane: &OpenLane, wishes: &Wishes, live: &sandbox::control::J
         emulate_rename: live.emulate_rename,
         shut_sockets: !namespaces.has(Namespaces::NET) && kernel::landlock::can_shut_abstract_sockets(),
     };
-    Ok(Launch { plan, command, environment, direct: Vec::new(), shared: Vec::new(), hidden: Vec::new() })
+    Ok(Launch {
+        plan,
+        command,
+        environment,
+        direct: Vec::new(),
+        channel: false,
+        shared: Vec::new(),
+        hidden: Vec::new(),
+    })
 }
 
 /// Finishes or rolls back a directory rename that was in flight when the lane was killed: mounts the lane

@@ -3,6 +3,7 @@
 //!
 //! Must not print, prompt, or word advice. Reading order: [`engine`] → [`find`] → [`lane`] → [`ops`] → the rest.
 
+mod activity;
 pub mod clock;
 pub mod describe;
 pub mod drive;
@@ -29,6 +30,7 @@ pub mod tools;
 pub mod transcript;
 pub mod view;
 pub mod walk;
+pub mod watch;
 
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Result};

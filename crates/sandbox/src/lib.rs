@@ -7,6 +7,7 @@
 //! Invariants: a wall that was asked for and cannot be built ends the start, nothing is executed; nothing
 //! is ever mounted in the host's mount namespace; everything dies with pid 1, and pid 1 with its parent.
 
+pub mod channel;
 pub mod control;
 pub mod credentials;
 pub mod environ;

@@ -2,6 +2,7 @@
 //! shows the answer. Here: parse, dispatch, and turn the outcome into an exit code.
 
 pub(crate) mod bench;
+pub(crate) mod checkpoint;
 pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod discard;
@@ -110,6 +111,7 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Export(args) => export::run(context, args),
         Verb::Discard(args) => discard::run(context, args),
         Verb::Recover(args) => recover::run(context, args),
+        Verb::Checkpoint(args) => checkpoint::run(context, args),
         Verb::Doctor(args) => doctor::run(context, args),
         Verb::Bench(args) => bench::run(context, args),
         Verb::Completions(args) => completions::run(context, &args),

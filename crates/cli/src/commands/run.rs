@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use engine::ops::run::{RunAnswer, RunRequest};
 use engine::view::{Exit, Net, Strategy};
+use engine::watch::{Checkpoints, Watching};
 
 use super::{Context, progress};
 use crate::error::{CliError, Result};
@@ -73,6 +74,15 @@ pub(crate) struct Args {
     #[arg(long, alias = "show-binds")]
     show_plan: bool,
 
+    /// When to take snapshots by itself: `all` (when writing goes quiet, when it never does, when a command ends), `quiet`,
+    /// `exit`, `none`.
+    #[arg(long, value_name = "WHEN", default_value = "all", alias = "snapshots", value_parser = checkpoints)]
+    checkpoints: Checkpoints,
+
+    /// With `--checkpoints all`, the longest time of writing without a snapshot.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    checkpoint_interval: Duration,
+
     /// The command and its arguments.
     #[arg(last = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
@@ -101,6 +111,13 @@ fn strategy(word: &str) -> std::result::Result<Wish, String> {
             .map(|strategy| Wish(Some(strategy)))
             .ok_or_else(|| "this build has auto, overlay and copy".to_owned()),
     }
+}
+
+fn checkpoints(word: &str) -> std::result::Result<Checkpoints, String> {
+    let all = [Checkpoints::All, Checkpoints::Quiet, Checkpoints::Exit, Checkpoints::None];
+    all.into_iter()
+        .find(|when| when.word() == word)
+        .ok_or_else(|| "there are all, quiet, exit and none".to_owned())
 }
 
 fn net(word: &str) -> std::result::Result<Net, String> {
@@ -168,6 +185,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         also: args.make.also,
         strategy: args.make.strategy.0,
         presets: args.preset,
+        watching: Watching { when: args.checkpoints, interval: args.checkpoint_interval },
     };
     let engine = context.engine()?;
     if args.show_plan {

@@ -66,6 +66,18 @@ impl Snapshot {
     }
 }
 
+/// The answer of `checkpoint`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Checkpointed {
+    id: String,
+}
+
+impl Checkpointed {
+    pub(crate) fn new(id: &str) -> Checkpointed {
+        Checkpointed { id: id.to_owned() }
+    }
+}
+
 /// The answer of `snap`: the snapshot's own fields, with the lane.
 #[derive(Debug, Serialize)]
 pub(crate) struct Snapped {

@@ -114,7 +114,7 @@ fn what_a_run_printed_is_shown_later_and_cannot_drive_the_terminal() {
             assert!(ran.out().contains(r"\x1b]0;PWNED\x07\x1b[2Jx"), "{ran}");
             assert!(!ran.stdout.contains(&0x1b), "{ran}");
         }
-        let table = world.ok(&["log", "rec"]).out();
+        let table = world.ok(&["log", "rec", "--runs"]).out();
         assert!(table.contains("exit 0") && table.contains("recorded") && !table.contains('\x1b'), "{table}");
     });
 }

@@ -132,6 +132,7 @@ pub fn open(engine: &Engine, dir: &Path, lane: Option<&str>) -> Result<Opened> {
     let row = find::lane(engine, dir, lane, |_| true)?;
     let view = describe::lane(engine, &row)?;
     let lane = lane::open(engine, row)?;
+    crate::watch::await_last(&lane);
     let snapshots = LaneHistory::find(engine, &lane)?;
     let history = snapshots.as_ref().map(LaneHistory::read).transpose()?.unwrap_or_default();
     Ok(Opened { lane, view, snapshots, history })

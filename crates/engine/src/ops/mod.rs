@@ -1,5 +1,6 @@
 //! One file per verb: a request type, an answer type, one function.
 
+pub mod checkpoint;
 pub mod diff;
 pub mod discard;
 pub mod doctor;

@@ -20,6 +20,7 @@ use crate::launch::{self, Wishes};
 use crate::monitor::{Event, Monitor, Silent};
 use crate::ops::new::{self, NewRequest, Recorded};
 use crate::view::{Cost, DriftView, Exit, LaneView, Net, Next, PlanView, RootChanges, Strategy};
+use crate::watch::Watching;
 
 /// What to run, in which lane, behind which walls.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +55,8 @@ pub struct RunRequest {
     pub strategy: Option<Strategy>,
     /// Agents whose own data is shared; empty finds them by the command's name.
     pub presets: Vec<String>,
+    /// When snapshots are taken by themselves. With `rm`, never.
+    pub watching: Watching,
 }
 
 /// What a run did.
@@ -79,6 +82,9 @@ pub struct RunAnswer {
 
 /// How long a run waits for another command that is making, starting or ending the same lane.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a run waits for the snapshot of what it left, which goes on by itself else.
+const LAST_SNAPSHOT: Duration = Duration::from_millis(100);
 
 /// How often a name is drawn without a look at those that are taken.
 const LATE: u32 = 3;
@@ -184,6 +190,11 @@ fn join(
     let view = describe::lane(engine, &lane.row)?;
     monitor.event(Event::Ready { lane: &view, cost: None, net: request.net, direct: &[], shared: &[] });
     let driven = drive::joined(engine, lane, live, &launch, request.timeout, monitor)?;
+    if driven.began {
+        // The watch takes the snapshot while we say what has changed.
+        let dir = lane.home.dir().fd.as_fd();
+        sandbox::channel::tell(dir, sandbox::channel::OUTSIDE, b"exit");
+    }
     Ok(driven.began.then_some(driven.exit))
 }
 
@@ -255,7 +266,14 @@ fn start(
         });
     };
     let unrecorded = new.is_some_and(|new| new.recorded == Recorded::WithItsRun);
-    let options = Options { timeout: request.timeout, live: false, passing: request.rm, unrecorded, early };
+    let options = Options {
+        timeout: request.timeout,
+        live: false,
+        passing: request.rm,
+        unrecorded,
+        early,
+        watching: request.watching,
+    };
     let driven = match drive::own(engine, &lane, &lock, &launch, options, monitor, &mut ready) {
         Ok(driven) => driven,
         Err(error) => return Err(undone(engine, lane, lock, made_now && request.name.is_none(), error)),
@@ -267,7 +285,14 @@ fn start(
         walk.leave();
     }
     drop(lock);
-    Ok(answer(engine, &lane, driven.exit, cost, monitor))
+    if let Some(watch) = &driven.watch {
+        watch.ended();
+    }
+    let answer = answer(engine, &lane, driven.exit, cost, monitor);
+    if let Some(watch) = driven.watch {
+        watch.leave(LAST_SNAPSHOT);
+    }
+    Ok(answer)
 }
 
 /// A lane that was made for a run which never began is no use to anybody: it goes. The first error is told.
@@ -417,7 +442,7 @@ fn detached(
     match process::fork().doing(doing)? {
         Forked::Child => {
             drop(ours);
-            supervise_alone(engine.state().path(), &lane, &lock, &launch, request.timeout, &theirs);
+            supervise_alone(engine.state().path(), &lane, &lock, &launch, request, &theirs);
             process::exit_now(0)
         }
         Forked::Parent(_) => {
@@ -461,7 +486,7 @@ fn supervise_alone(
     lane: &OpenLane,
     lock: &Lock,
     launch: &launch::Launch,
-    timeout: Option<Duration>,
+    request: &RunRequest,
     parent: &std::os::fd::OwnedFd,
 ) {
     process::go_alone();
@@ -471,7 +496,12 @@ fn supervise_alone(
         let mut ready = |_: &mut dyn Monitor| {
             let _ = kernel::fdpass::send(parent, b"+", &[]);
         };
-        let options = Options { timeout, live: true, ..Options::default() };
+        let options = Options {
+            timeout: request.timeout,
+            live: true,
+            watching: request.watching,
+            ..Options::default()
+        };
         drive::own(&engine, lane, lock, launch, options, &mut Silent, &mut ready)
     });
     if let Err(error) = driven {
@@ -499,6 +529,7 @@ fn making(request: &RunRequest) -> NewRequest {
 fn wishes(request: &RunRequest) -> Wishes {
     Wishes {
         passing: request.rm,
+        channel: !request.rm,
         dir: request.dir.clone(),
         argv: request.argv.clone(),
         ro: request.ro.clone(),

@@ -1,12 +1,15 @@
 //! `snap`: records the state of a lane.
 
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use sandbox::channel;
 use serde_json::json;
 use store::SnapshotKind;
 
 use crate::engine::{Engine, done};
-use crate::error::{EngineError, Result};
+use crate::error::{Doing as _, EngineError, Result};
 use crate::find;
 use crate::history::{LaneHistory, Wish};
 use crate::lane;
@@ -34,6 +37,33 @@ pub struct SnapAnswer {
     pub snapshot: SnapshotView,
 }
 
+/// How long a snapshot of a live lane may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A live lane's snapshots are taken by its watch, which knows how to make it stand.
+fn ask_the_watch(
+    lane: &lane::OpenLane,
+    history: &LaneHistory,
+    wish: &Wish,
+) -> Result<Option<store::Snapshot>> {
+    let text = [wish.kind.word().as_bytes(), b"\n", &wish.message].concat();
+    let dir = lane.home.dir().fd.as_fd();
+    let answer = channel::ask(dir, channel::OUTSIDE, &text, PATIENCE)
+        .doing(|| format!("ask for a snapshot of {}", lane.row.name))?;
+    let Some(answer) = answer else { return Ok(None) };
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    match text.strip_prefix('+').and_then(store::SnapshotId::from_hex) {
+        Some(id) => {
+            let record = history.record(&history.read()?, id)?.clone();
+            Ok(Some(store::Snapshot { id, record }))
+        }
+        None => Err(EngineError::NotTaken {
+            name: lane.row.name.clone(),
+            why: text.trim_start_matches('-').to_owned(),
+        }),
+    }
+}
+
 /// Names that mean something else where a reference is asked for.
 const RESERVED: [&str; 3] = ["base", "now", "origin"];
 
@@ -48,9 +78,14 @@ pub fn snap(engine: &Engine, request: &SnapRequest) -> Result<SnapAnswer> {
     let kind = if message.is_empty() { SnapshotKind::Asked } else { SnapshotKind::Named };
     let wish = Wish { kind, message: message.into_bytes(), only_if_changed: false };
     let history = LaneHistory::open(engine, &lane)?;
+    crate::watch::await_last(&lane);
     let taken = match lane.home.try_lock()? {
         Some(_lock) => history.take_at_rest(&lane, &wish)?,
-        None => history.take_live(&lane, &wish)?,
+        None => match ask_the_watch(&lane, &history, &wish)? {
+            Some(taken) => Some(taken),
+            // Nobody watches: the command of another, older run, or one that is just ending.
+            None => history.take_live(&lane, &wish)?,
+        },
     };
     let taken = taken.ok_or_else(|| EngineError::NoSuchSnapshot {
         lane: lane.row.name.clone(),
