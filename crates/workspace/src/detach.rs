@@ -5,14 +5,15 @@
 //! upper layer, as a rename by an ordinary user does at once.
 //!
 //! Invariant: at every step the lane shows the same tree. What is copied hides what is equal to it; then the
-//! directory is made opaque; then the redirect goes.
+//! directory is made opaque; then the redirect goes. The innermost directory comes first: one that was renamed
+//! in its own directory is found by its old name in what that directory merges with, which an opaque one does not.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use kernel::{Errno, dir, meta, node, open, publish, xattr};
 use tree::copy::{CopyOptions, copy_tree};
 use tree::dir::{DirTree, entry_at};
-use tree::layer::{self, Format};
+use tree::layer::{self, Format, Redirect};
 use tree::union::{Union, merges_with};
 use tree::{LinkIndex, Source, TreePath};
 
@@ -39,36 +40,49 @@ impl Detach<'_> {
     /// Makes every renamed directory independent that rests on something that is about to change. False where
     /// that would have to be done and must not.
     pub(crate) fn run(&self, upper: BorrowedFd<'_>) -> Result<bool> {
-        self.look(upper, &TreePath::root(), Some(&TreePath::root()))
+        self.look(upper, &TreePath::root(), Some(&TreePath::root()), false)
     }
 
-    fn look(&self, fd: BorrowedFd<'_>, path: &TreePath, base: Option<&TreePath>) -> Result<bool> {
+    /// `parts` where this directory is about to stop merging with `base`.
+    fn look(
+        &self,
+        fd: BorrowedFd<'_>,
+        path: &TreePath,
+        base: Option<&TreePath>,
+        parts: bool,
+    ) -> Result<bool> {
         let doing = || self.layers.upper.join(path.as_path());
         for item in dir::entries(fd).doing("list", doing())? {
             if !entry_at(fd, &item.name).doing("look at", doing())?.is_some_and(|entry| entry.is_dir()) {
                 continue;
             }
             let marks = layer::dir_marks(fd, &item.name, Format::Root).doing("read marks", doing())?;
-            let mut lower = merges_with(&marks, base, &item.name);
+            let lower = merges_with(&marks, base, &item.name);
             let child = open::dir_beneath(fd, &item.name).doing("open", doing())?;
             let own = path.join(&item.name);
-            if let Some(from) = lower.clone().filter(|_| marks.redirect.is_some())
-                && self
-                    .touched
-                    .iter()
-                    .any(|at| at.starts_with(&from) || from.starts_with(at) || at.starts_with(&own))
-            {
-                if !self.may_write {
-                    return Ok(false);
-                }
-                self.fill(&child, &own, &from)?;
-                lower = None;
-            }
-            if !self.look(child.as_fd(), &own, lower.as_ref())? {
+            let rests = lower.as_ref().filter(|from| match &marks.redirect {
+                Some(Redirect::Name(_)) => parts || self.changes_under(from, &own),
+                Some(Redirect::Path(_)) => self.changes_under(from, &own),
+                None => false,
+            });
+            if rests.is_some() && !self.may_write {
                 return Ok(false);
+            }
+            // What has no redirect parts with its lower when the directory above does.
+            let parts_too = rests.is_some() || parts && marks.redirect.is_none();
+            if !self.look(child.as_fd(), &own, lower.as_ref(), parts_too)? {
+                return Ok(false);
+            }
+            if let Some(from) = rests {
+                self.fill(&child, &own, from)?;
             }
         }
         Ok(true)
+    }
+
+    /// True where the directory `own`, which shows `from` of the origin, would show something else afterwards.
+    fn changes_under(&self, from: &TreePath, own: &TreePath) -> bool {
+        self.touched.iter().any(|at| at.starts_with(from) || from.starts_with(at) || at.starts_with(own))
     }
 
     /// Copies what shows through from the directory `from` of the origin into `upper`, then cuts it off.

@@ -1,6 +1,7 @@
 //! One table of edits, every strategy: the tree inside equals a plain directory after the same edits, the
 //! changes are the expected ones, and the origin is as it was.
 
+use tree::TreePath;
 use tree::dir::DirTree;
 
 use crate::lane::{Way, fingerprint, lane, lines, shell, shown, ways};
@@ -114,6 +115,25 @@ fn a_renamed_file_is_one_rename() {
 #[test]
 fn a_renamed_directory_is_one_rename_however_it_was_carried_out() {
     check("mv docs handbook", &["R docs -> handbook"]);
+}
+
+#[test]
+fn a_directory_renamed_inside_a_renamed_one_stays_whole_when_the_outer_one_stands_alone() {
+    let project =
+        "mkdir -p src/a/deep src/plain/b; for n in file a/f a/deep/g plain/b/h; do echo $n > src/$n; done";
+    let edits = "mv src/a src/A; mv src/plain/b src/plain/B; mv src lib";
+    for way in ways() {
+        let lane = lane(way, project);
+        lane.run(edits);
+        let inside = || shown(&*lane.work.lane_tree().expect("opened"));
+        let wanted = inside();
+        let touched = [TreePath::new("src/file").expect("a path")];
+        assert!(lane.work.stand_alone(&touched, true).expect("made to stand alone"), "{way:?}");
+        assert_eq!(inside(), wanted, "{way:?}");
+        shell(&lane.origin, "rm -r src");
+        assert_eq!(inside(), wanted, "{way:?}: without its origin");
+        lane.run("cat lib/file lib/A/f lib/A/deep/g lib/plain/B/h > /dev/null; test $(find . | wc -l) = 10");
+    }
 }
 
 #[test]
