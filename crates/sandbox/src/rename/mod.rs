@@ -8,8 +8,11 @@
 //!
 //! Whoever is killed on the way leaves that journal to the next start, and the caller's call on the desk.
 //!
+//! A file with several names may have an inode for each of them there, so that the kernel does not see that a
+//! rename of one to another is to do nothing: that is answered here.
+//!
 //! Invariants: only a call that the kernel itself answered with EXDEV, within one overlay mount, is carried
-//! out here; everything else gets the kernel's own answer. One rename at a time. Rests on rename(2),
+//! out here; everything else but the above gets the kernel's own answer. One rename at a time. Rests on rename(2),
 //! seccomp_unotify(2) and the kernel's overlayfs document.
 
 mod carry;
@@ -30,7 +33,7 @@ use rustix::thread::CapabilitySet;
 
 pub(crate) use desk::{Desk, Noted};
 pub(crate) use journal::{End, Journal, NAME};
-use place::{Base, Place, is_dir, place};
+use place::{Base, Place, is_dir, look, may_be_one_file, place, stat};
 pub(crate) use recovery::recover;
 
 use crate::filter::{RENAME, RENAMEAT, RENAMEAT2};
@@ -93,9 +96,15 @@ fn try_answer(
     }
     slot.desk.tried(slot.number, notification, from.inode());
     let flags = RenameFlags::from_bits_retain(call.flags);
+    let one_file = one_file(&from, &to);
+    if one_file == OneFile::Yes && (flags.is_empty() || flags == RenameFlags::EXCHANGE) {
+        return Ok((Reply::Done(0), None));
+    }
     match rustix::fs::renameat_with(&from.parent, &*from.written(), &to.parent, &*to.written(), flags) {
         Ok(()) => return Ok((Reply::Done(0), None)),
         Err(Errno::XDEV) => {}
+        // Both rest on one inode of the upper, which overlayfs takes for a fault.
+        Err(Errno::STALE) if one_file == OneFile::Perhaps => return Ok((Reply::Done(0), None)),
         Err(errno) => return Ok((Reply::Fail(errno), None)),
     }
     if call.flags & RenameFlags::WHITEOUT.bits() != 0 || !same_overlay(&from.parent, &to.parent)? {
@@ -119,19 +128,43 @@ fn try_answer(
     })
 }
 
-/// The call with both its places; `None` where the kernel can carry it out itself: no directory is in it.
+/// The call with both its places; `None` where the kernel can carry it out itself: no directory is in it, nor
+/// two names of one file.
 fn resolve(notification: &Notification, proc: &OwnedFd) -> kernel::Result<Option<(Call, Place, Place)>> {
     let tid = notification.tid;
     let Some(call) = decode(notification)? else { return Ok(None) };
     let exchange = call.flags & RenameFlags::EXCHANGE.bits() != 0;
-    // The common case, a file, costs one look.
-    let is_dir = |base, path: &[u8]| is_dir(proc, tid, base, path);
-    if !(is_dir(call.from_base, &call.from) || exchange && is_dir(call.to_base, &call.to)) {
+    // The common case, a file of one name, costs one look.
+    let Some(from) = look(proc, tid, call.from_base, &call.from) else { return Ok(None) };
+    let with_target = || {
+        let to = look(proc, tid, call.to_base, &call.to);
+        to.is_some_and(|to| exchange && is_dir(&to) || may_be_one_file(&from, &to))
+    };
+    if !(is_dir(&from) || (exchange || from.st_nlink > 1) && with_target()) {
         return Ok(None);
     }
     let Some(from) = place(proc, tid, call.from_base, &call.from)? else { return Ok(None) };
     let Some(to) = place(proc, tid, call.to_base, &call.to)? else { return Ok(None) };
     Ok(Some((call, from, to)))
+}
+
+/// Whether a call has two names of one file in it. Then rename(2) does nothing, and says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OneFile {
+    Yes,
+    /// Each has an inode number of its own: the kernel's answer tells.
+    Perhaps,
+    No,
+}
+
+fn one_file(from: &Place, to: &Place) -> OneFile {
+    let (Ok(one), Ok(other)) = (stat(&from.parent, &from.name), stat(&to.parent, &to.name)) else {
+        return OneFile::No;
+    };
+    if from.slashes || to.slashes || !may_be_one_file(&one, &other) {
+        return OneFile::No;
+    }
+    if (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino) { OneFile::Yes } else { OneFile::Perhaps }
 }
 
 /// Answers a call whose notifier was killed before it wrote a journal: it was carried out by the kernel, or

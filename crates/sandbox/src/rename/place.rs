@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use kernel::{Errno, Error, Result};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 /// What a relative path starts from.
 #[derive(Debug, Clone, Copy)]
@@ -52,12 +52,25 @@ fn reach(tid: u32, base: Base, path: &[u8]) -> (bool, Vec<u8>) {
     (true, through)
 }
 
-/// True where the caller's path names a directory itself.
-pub(super) fn is_dir(proc: &OwnedFd, tid: u32, base: Base, path: &[u8]) -> bool {
+/// What the caller's path names, a link itself; `None` where nothing is seen.
+pub(super) fn look(proc: &OwnedFd, tid: u32, base: Base, path: &[u8]) -> Option<Stat> {
     let (relative, path) = reach(tid, base, path);
     let start = if relative { proc.as_fd() } else { rustix::fs::CWD };
-    rustix::fs::statat(start, &*path, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir())
+    rustix::fs::statat(start, &*path, AtFlags::SYMLINK_NOFOLLOW).ok()
+}
+
+pub(super) fn is_dir(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode).is_dir()
+}
+
+/// True where both may be names of one file, whatever inode number each of them shows: an overlay as a user
+/// numbers the names of a link one by one.
+pub(super) fn may_be_one_file(one: &Stat, other: &Stat) -> bool {
+    let state = |stat: &Stat| {
+        let changed = (stat.st_ctime, stat.st_ctime_nsec, stat.st_mtime, stat.st_mtime_nsec);
+        (stat.st_mode, stat.st_uid, stat.st_gid, stat.st_size, changed)
+    };
+    !is_dir(one) && one.st_nlink > 1 && other.st_nlink > 1 && state(one) == state(other)
 }
 
 /// The directory and the last name of a path; `None` where the last name is no plain name.
@@ -102,7 +115,7 @@ pub(super) fn same(dir: &OwnedFd) -> Result<OwnedFd> {
 }
 
 /// What stands at `name`, a link itself.
-pub(super) fn stat(dir: impl AsFd, name: &[u8]) -> Result<rustix::fs::Stat> {
+pub(super) fn stat(dir: impl AsFd, name: &[u8]) -> Result<Stat> {
     rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| asked("fstatat", name, errno))
 }
 

@@ -33,6 +33,24 @@ def two_files_are_exchanged():
     return [get("f"), get("g"), fails(renameat2, "f", "missing", EXCHANGE)]
 
 
+def onto_its_other_name(other):
+    seen = [fails(renameat2, "f", other), fails(renameat2, other, "f"), fails(renameat2, "f", other, EXCHANGE),
+            fails(renameat2, "f", other, NOREPLACE), fails(renameat2, "f", other + "/"), tree()]
+    put("f", b"written")
+    return seen + [get(other)]
+
+
+@case()
+def a_new_name_of_a_file_is_not_renamed_to_another_of_its_names():
+    os.link("f", "d/new")
+    return onto_its_other_name("d/new")
+
+
+@case(linked)
+def an_old_name_of_a_file_is_not_renamed_to_another_of_its_names():
+    return onto_its_other_name("h")[:-1]
+
+
 @case()
 def two_directories_are_exchanged():
     put("e/x")
