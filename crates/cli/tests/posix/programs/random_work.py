@@ -1,6 +1,6 @@
 # Random work in the working directory. `fixture SEED` fills it, `work SEED PHASE COUNT` changes it; both are the
 # same for the same seed on equal trees. Prints what was done and the errno that came of it.
-import ctypes, errno, os, random, shutil, stat, sys
+import ctypes, errno, os, random, stat, sys
 
 libc = ctypes.CDLL(None, use_errno=True)
 OLD = 1_100_000_000_000_000_001
@@ -28,6 +28,20 @@ def kind(path):
         return stat.S_IFMT(os.lstat(path).st_mode)
     except OSError:
         return 0
+
+
+def remove(path, at=None):
+    """Removes a directory, by descriptors and in sorted order: what a removal that is refused half way leaves depends on it."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+    try:
+        for name in sorted(os.listdir(fd)):
+            if stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                remove(name, fd)
+            else:
+                os.unlink(name, dir_fd=fd)
+    finally:
+        os.close(fd)
+    os.rmdir(path, dir_fd=at)
 
 
 class Work:
@@ -58,9 +72,8 @@ class Work:
 
     def create(self):
         path = self.fresh()
-        if kind(path) == stat.S_IFIFO:
-            return path
-        with open(path, "wb") as file:
+        # A pipe, at the end of a link too, would be waited for.
+        with open(path, "wb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK, 0o666)) as file:
             file.write(self.data())
         return path
 
@@ -131,7 +144,7 @@ class Work:
         path = self.dir()
         # Not the largest: something has to be left to work on.
         if len(entries(path)) < 15:
-            shutil.rmtree(path)
+            remove(path)
         return path
 
     def rename(self):
@@ -168,7 +181,7 @@ class Work:
     def dir_to_file(self):
         path = self.dir()
         if len(entries(path)) < 15:
-            shutil.rmtree(path)
+            remove(path)
             with open(path, "wb") as file:
                 file.write(self.data())
         return path
@@ -184,7 +197,7 @@ class Work:
     def remake_dir(self):
         path = self.dir()
         if len(entries(path)) < 15:
-            shutil.rmtree(path)
+            remove(path)
             os.mkdir(path)
             with open(os.path.join(path, self.random.choice(NAMES)), "wb") as file:
                 file.write(b"made anew\n")
