@@ -111,6 +111,21 @@ fn what_was_kept_is_the_base_of_the_next_keep() {
 }
 
 #[test]
+fn what_was_kept_of_one_name_of_a_file_is_no_drift_of_its_other_names() {
+    each(|world| {
+        world.env.write(&world.project.join("one"), b"1\n");
+        std::fs::hard_link(world.project.join("one"), world.project.join("two")).expect("linked");
+        world.lane("linked");
+        for name in ["one", "two"] {
+            world.write("linked", name, b"written\n");
+            world.ok(&["keep", "linked", name, "--yes"]);
+            assert_eq!(world.content(name).as_deref(), Some(&b"written\n"[..]));
+        }
+        assert_eq!(world.json(&["diff", "linked"])["files"], serde_json::json!([]));
+    });
+}
+
+#[test]
 fn a_link_that_leads_out_of_the_project_is_never_written_through() {
     each(|world| {
         let outside = world.env.make_dir("outside");

@@ -293,7 +293,10 @@ impl PreparedKeep {
         let path = &root.view.path;
         let origin = DirTree::open(path).doing(|| format!("open {}", path.display()))?;
         let before = self.base_record(root, &origin)?;
-        if !root.workspace.stand_alone(&touched(&planned.plan), self.lock.is_some())? {
+        let touched = touched(&planned.plan);
+        // Asked before anything is done: that changes a file under its other names too.
+        let also = before.other_names(&touched, &origin)?;
+        if !root.workspace.stand_alone(&touched, self.lock.is_some())? {
             return Err(EngineError::RestsOnMoved { name: self.view.lane.name.clone() });
         }
         let journal = keeping::journal_dir(engine, path)?;
@@ -319,7 +322,7 @@ impl PreparedKeep {
         for (at, why) in &report.not_carried {
             monitor.event(Event::Warning(&format!("{}: {why}", at.as_path().display())));
         }
-        before.advance(&touched(&planned.plan), &origin, self.lane.home.dir(), root.index)?;
+        before.advance(&touched, &also, &origin, self.lane.home.dir(), root.index)?;
         Ok(())
     }
 

@@ -8,10 +8,11 @@
 mod format;
 mod record;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use kernel::error::Asked as _;
+use tree::dir::DirTree;
 use tree::{Entry, Kind, Time, TreePath};
 
 pub use record::{Draft, RecordOptions, Recording, record};
@@ -119,13 +120,29 @@ impl Manifest {
         (0..self.len()).filter_map(|at| Some((TreePath::new(self.path_at(at)).ok()?, self.recorded(at))))
     }
 
-    /// All recorded names of the file at `path`, itself included; empty where it has no other name.
-    pub fn linked_with(&self, path: &TreePath) -> Vec<TreePath> {
-        let Some(file) = self.get(path).filter(|file| file.entry.nlink > 1 && !file.entry.is_dir()) else {
-            return Vec::new();
-        };
-        let is_same = |at: &usize| format::ino(self.record(*at)) == file.entry.ino;
-        (0..self.len()).filter(is_same).filter_map(|at| TreePath::new(self.path_at(at)).ok()).collect()
+    /// Recorded names beside `paths` of the files that `paths` name, where the origin has them as they are
+    /// recorded. What happens to a file under one name changes its state under all of them.
+    pub fn other_names(&self, paths: &[TreePath], origin: &DirTree) -> Result<Vec<TreePath>> {
+        let linked = |file: &Recorded| file.entry.nlink > 1 && !file.entry.is_dir();
+        let files = paths.iter().filter_map(|path| self.get(path).filter(linked));
+        let inodes: BTreeSet<u64> = files.map(|file| file.entry.ino).collect();
+        let mut found = Vec::new();
+        if inodes.is_empty() {
+            return Ok(found);
+        }
+        let named: BTreeSet<&TreePath> = paths.iter().collect();
+        for at in (0..self.len()).filter(|at| inodes.contains(&format::ino(self.record(*at)))) {
+            let Ok(path) = TreePath::new(self.path_at(at)) else { continue };
+            let was = self.recorded(at);
+            if named.contains(&path) || was.is_later || was.entry.is_dir() {
+                continue;
+            }
+            let now = tree::Source::entry(origin, &path).doing("look at", path_of(path.as_bytes()))?;
+            if now.is_some_and(|now| is_same_state(&was.entry, &now)) {
+                found.push(path);
+            }
+        }
+        Ok(found)
     }
 
     /// Paths that could not be read when the walk was there.
@@ -146,11 +163,13 @@ impl Manifest {
 
     /// Publishes, as the manifest of root `index`, this one with `paths` (and their parent directories) as
     /// the origin has them now: what was just kept is the base from here on. Of a directory that went, or that
-    /// came with what is in it, one path is enough.
+    /// came with what is in it, one path is enough. `also` ([`Manifest::other_names`], asked for beforehand) is
+    /// taken without the directories above.
     pub fn advance(
         &self,
         paths: &[TreePath],
-        origin: &tree::dir::DirTree,
+        also: &[TreePath],
+        origin: &DirTree,
         home: &HomeDir,
         index: usize,
     ) -> Result<()> {
@@ -168,6 +187,10 @@ impl Manifest {
                 (entry, is_later)
             });
             touched.insert(path, now);
+        }
+        for path in also {
+            let now = tree::Source::entry(origin, path).doing("look at", path_of(path.as_bytes()))?;
+            touched.entry(path.clone()).or_insert(now.map(|entry| (entry, false)));
         }
         let was_dir = |path: &TreePath| self.get(path).is_some_and(|was| was.entry.is_dir());
         let is_dir = |now: &Option<(Entry, bool)>| now.as_ref().is_some_and(|(entry, _)| entry.is_dir());
@@ -253,7 +276,7 @@ impl Manifest {
 
 /// Notes everything below a directory that is not noted yet.
 fn add_below(
-    origin: &tree::dir::DirTree,
+    origin: &DirTree,
     dir: &TreePath,
     touched: &mut BTreeMap<TreePath, Option<(Entry, bool)>>,
 ) -> Result<()> {

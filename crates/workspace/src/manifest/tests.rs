@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use tree::dir::DirTree;
 use tree::{Kind, TreePath};
 
-use super::{Manifest, RecordOptions, file_name, record};
+use super::{Manifest, RecordOptions, file_name, is_same_state, record};
 use crate::error::Error;
 use crate::home::LaneHome;
 
@@ -158,7 +158,7 @@ fn what_was_kept_becomes_the_base() {
     std::fs::remove_file(scene.origin.join("gone")).expect("removed");
     let origin = DirTree::open(&scene.origin).expect("opened");
     let kept = ["d/kept", "gone", "new/deep/file"].map(path);
-    before.advance(&kept, &origin, scene.home.dir(), 0).expect("advanced");
+    before.advance(&kept, &[], &origin, scene.home.dir(), 0).expect("advanced");
     let after = Manifest::load(scene.home.dir(), 0).expect("loaded").expect("there");
     let size = |name: &str| after.get(&path(name)).map(|recorded| recorded.entry.size);
     assert_eq!(
@@ -166,6 +166,32 @@ fn what_was_kept_becomes_the_base() {
         [Some(2), Some(1), None, Some(1), Some(1)]
     );
     assert!(after.get(&path("new/deep")).is_some_and(|recorded| recorded.entry.is_dir()));
+}
+
+#[test]
+fn the_other_names_of_a_kept_file_are_the_base_where_nobody_else_changed_them() {
+    let scene = scene();
+    for (name, other) in [("a", "d/a"), ("b", "d/b")] {
+        scene.write(name, "1");
+        std::fs::create_dir_all(scene.origin.join("d")).expect("made");
+        std::fs::hard_link(scene.origin.join(name), scene.origin.join(other)).expect("linked");
+    }
+    let before = scene.record(&RecordOptions::default()).expect("recorded");
+    scene.write("d/b", "22");
+    let origin = DirTree::open(&scene.origin).expect("opened");
+    let kept = ["a", "b"].map(path);
+    let also = before.other_names(&kept, &origin).expect("looked");
+    assert_eq!(also, [path("d/a")]);
+    for name in &kept {
+        std::fs::remove_file(scene.origin.join(name.as_path())).expect("removed");
+    }
+    before.advance(&kept, &also, &origin, scene.home.dir(), 0).expect("advanced");
+    let after = Manifest::load(scene.home.dir(), 0).expect("loaded").expect("there");
+    let is_base = |name: &str| {
+        let now = tree::Source::entry(&origin, &path(name)).expect("looked").expect("there");
+        is_same_state(&after.get(&path(name)).expect("recorded").entry, &now)
+    };
+    assert_eq!((is_base("d/a"), is_base("d/b")), (true, false));
 }
 
 #[test]
@@ -179,7 +205,9 @@ fn a_directory_that_was_kept_at_another_place_is_the_base_there_with_all_that_is
     std::fs::remove_dir_all(scene.origin.join("replaced")).expect("removed");
     scene.write("replaced", "now a file");
     let origin = DirTree::open(&scene.origin).expect("opened");
-    before.advance(&["old", "new", "replaced"].map(path), &origin, scene.home.dir(), 0).expect("advanced");
+    before
+        .advance(&["old", "new", "replaced"].map(path), &[], &origin, scene.home.dir(), 0)
+        .expect("advanced");
     let after = Manifest::load(scene.home.dir(), 0).expect("loaded").expect("there");
     let all: Vec<String> = after.iter().map(|(path, _)| format!("{path:?}").replace('"', "")).collect();
     assert_eq!(all, ["", "new", "new/a", "new/in", "new/in/b", "replaced", "z"]);
