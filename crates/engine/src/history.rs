@@ -113,6 +113,8 @@ pub struct Restored {
 /// The directory of the store of a lane.
 pub fn store_path(engine: &Engine, lane: &OpenLane) -> Result<PathBuf> {
     let places = lane.home.places_elsewhere()?;
+    // Layers that are kept in memory are forgotten at the end; what was asked to be kept of them is not.
+    let places: Vec<PathBuf> = places.into_iter().filter(|place| !place.starts_with("/dev/shm")).collect();
     Ok(places.first().map_or_else(|| engine.state().path().join(STORE), |place| place.join(STORE)))
 }
 

@@ -20,7 +20,7 @@ use crate::launch::{self, Wishes};
 use crate::monitor::{Event, Monitor, Silent};
 use crate::ops::new::{self, NewRequest, Recorded};
 use crate::view::{Cost, DriftView, Exit, LaneView, Net, Next, PlanView, RootChanges, Strategy};
-use crate::watch::Watching;
+use crate::watch::{Checkpoints, Watching};
 
 /// What to run, in which lane, behind which walls.
 #[derive(Debug, Clone, Default)]
@@ -272,7 +272,7 @@ fn start(
         passing: request.rm,
         unrecorded,
         early,
-        watching: request.watching,
+        watching: watching(request),
     };
     let driven = match drive::own(engine, &lane, &lock, &launch, options, monitor, &mut ready) {
         Ok(driven) => driven,
@@ -499,7 +499,7 @@ fn supervise_alone(
         let options = Options {
             timeout: request.timeout,
             live: true,
-            watching: request.watching,
+            watching: watching(request),
             ..Options::default()
         };
         drive::own(&engine, lane, lock, launch, options, &mut Silent, &mut ready)
@@ -538,6 +538,14 @@ fn wishes(request: &RunRequest) -> Wishes {
         env: request.env.clone(),
         net: request.net,
         presets: request.presets.clone(),
+    }
+}
+
+/// What is kept in memory to be forgotten is not recorded by itself.
+fn watching(request: &RunRequest) -> Watching {
+    match request.upper_tmpfs {
+        true => Watching { when: Checkpoints::None, ..request.watching },
+        false => request.watching,
     }
 }
 
