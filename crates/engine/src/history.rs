@@ -218,7 +218,7 @@ impl LaneHistory {
                 number,
                 root,
                 root.workspace.layer()?,
-                Capture::begin(&self.store, &self.key, number),
+                Capture::begin(&self.store, &self.key, number, &workspace::base::boot_id()?),
             ));
         }
         let mut pass = |writer: &mut store::Writer<'_>, is_ours: bool| -> Result<()> {
@@ -310,7 +310,8 @@ impl LaneHistory {
             let layer = root.workspace.layer()?;
             let doing = || format!("look at {}", root.view.path.display());
             let (top, entries, bytes) = if layer.is_whole {
-                let mut capture = Capture::begin(&self.store, &self.key, number);
+                let mut capture =
+                    Capture::begin(&self.store, &self.key, number, &workspace::base::boot_id()?);
                 let pass = Pass { open_closed: false, ..Pass::at_rest(layer.format) };
                 capture.pass(&mut writer, layer.fd.as_fd(), &pass)?;
                 let done = capture.finish(&mut writer)?;

@@ -1,5 +1,5 @@
 //! What snapshots cost, against `cp -r` of the same files, in one run on one filesystem:
-//! `cargo run --release -p store --example measure -- DIR [ROUNDS]`. Works in a directory of its own below DIR.
+//! `cargo run --release -p store --example measure -- DIR [ROUNDS [files|series|large]]`. Works in a directory of its own below DIR.
 //!
 //! Every figure has the syncs in it that make a snapshot durable; `cp -r` has none. Ratios are medians of paired rounds.
 
@@ -23,14 +23,29 @@ fn main() -> Answer<()> {
     let mut arguments = std::env::args().skip(1);
     let place = PathBuf::from(arguments.next().unwrap_or_else(|| "/var/tmp".to_owned()));
     let rounds = arguments.next().map_or(Ok(5), |rounds| rounds.parse())?;
+    let part = arguments.next();
     let dir = place.join(format!("lane-measure-{}", std::process::id()));
     fs::create_dir(&dir)?;
-    let measured = measure(&dir, rounds);
+    let measured = measure(&dir, rounds, part.as_deref());
     fs::remove_dir_all(&dir)?;
     measured
 }
 
-fn measure(dir: &Path, rounds: usize) -> Answer<()> {
+fn measure(dir: &Path, rounds: usize, part: Option<&str>) -> Answer<()> {
+    let wanted = |name: &str| part.is_none_or(|part| part == name);
+    if wanted("files") {
+        files(dir, rounds)?;
+    }
+    if wanted("series") {
+        series(dir)?;
+    }
+    if wanted("large") {
+        large(dir)?;
+    }
+    Ok(())
+}
+
+fn files(dir: &Path, rounds: usize) -> Answer<()> {
     let mut first = Vec::new();
     let mut ten = Vec::new();
     let mut same = Vec::new();
@@ -66,8 +81,7 @@ fn measure(dir: &Path, rounds: usize) -> Answer<()> {
     say("next one, 10 of them changed", &mut ten, 0.25);
     say("next one, nothing changed", &mut same, 0.25);
     say("restore over 10 changed files", &mut back, 0.10);
-    series(dir)?;
-    large(dir)
+    Ok(())
 }
 
 /// 300 snapshots of a lane with 500 files, three of which change each time.
@@ -154,7 +168,7 @@ impl World {
 
     fn snap(&self) -> Answer<Captured> {
         let mut writer = self.store.begin()?;
-        let mut capture = Capture::begin(&self.store, &self.lane, 0);
+        let mut capture = Capture::begin(&self.store, &self.lane, 0, "boot");
         let layer = kernel::open::root_dir(&self.layer)?;
         capture.pass(&mut writer, layer.as_fd(), &Pass::at_rest(Format::User))?;
         let captured = capture.finish(&mut writer)?;

@@ -17,7 +17,6 @@ use crate::id::{ManifestId, ObjectId, ObjectKind, SnapshotId};
 use crate::manifest::item::ItemKind;
 use crate::manifest::node::{Child, Node};
 use crate::manifest::read::{load, load_child};
-use crate::pack::read::Table;
 use crate::pack::{HEAD, PackId, head_fits};
 use crate::store::{Store, read_placed};
 
@@ -146,13 +145,12 @@ struct At<'a> {
 impl Check<'_, '_> {
     fn packs(&mut self) -> Result<()> {
         let index = self.store.refresh()?;
-        for pack in &index.packs {
-            let Some(fd) = self.store.pack(*pack)? else { continue };
-            let name = pack.file_name();
-            let table = Table::load(*pack, &*fd).stepping("read", &name)?;
+        for table in self.store.tables(&index)?.iter() {
+            let Some(fd) = self.store.pack(table.pack)? else { continue };
+            let name = table.pack.file_name();
             self.checked.packs += 1;
             if let Some(why) = table.broken {
-                self.checked.findings.push(Finding::Pack { pack: *pack, why });
+                self.checked.findings.push(Finding::Pack { pack: table.pack, why });
             }
             for placed in table.iter() {
                 self.checked.objects += 1;
@@ -225,19 +223,20 @@ impl Check<'_, '_> {
     }
 
     fn histories(&mut self) -> Result<()> {
+        let mut histories = Vec::new();
         for lane in self.store.lanes()? {
             let history = self.store.history(&lane)?;
+            histories.push((lane, history));
+        }
+        let layers = histories.iter().flat_map(|(_, history)| history.layers().clone()).collect();
+        for (lane, history) in &histories {
             for stray in &history.strays {
                 self.checked.findings.push(Finding::History { lane: lane.clone(), stray: *stray });
             }
             for (snapshot, record) in history.snapshots() {
                 self.checked.snapshots += 1;
-                for (root, part) in record.roots.iter().enumerate() {
-                    let at = At { lane: &lane, snapshot, root: root as u32 };
-                    let layers = part.layers.iter().filter_map(|layer| layer.manifest);
-                    for manifest in std::iter::once(part.top).chain(part.base_contents).chain(layers) {
-                        self.manifest(at, manifest)?;
-                    }
+                for (root, manifest) in record.manifests(&layers) {
+                    self.manifest(At { lane, snapshot, root }, manifest)?;
                 }
             }
         }

@@ -7,7 +7,7 @@
 //! Invariant: what was appended and synced is never written again. A frame that a kill or a full disk left unfinished at
 //! the end counts as not there; damage in the middle costs the frames that it touches and no other.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use kernel::{bytes, dir, lock, meta, open};
 
 use crate::encode::{Decoded, Malformed, Put, Take, hash_at, u32_at};
 use crate::error::{Error, Result, Stepping as _};
-use crate::id::SnapshotId;
+use crate::id::{ManifestId, SnapshotId};
 use crate::record::{Record, SnapshotKind};
 use crate::steps::Step;
 use crate::store::Store;
@@ -77,6 +77,15 @@ pub enum Event {
         /// Milliseconds since 1970 UTC.
         time_ms: i64,
     },
+    /// The content of a sealed layer, which snapshots named by its id alone, has reached the store.
+    Sealed {
+        /// The layer's name.
+        layer: Vec<u8>,
+        /// Its content.
+        manifest: ManifestId,
+        /// Milliseconds since 1970 UTC.
+        time_ms: i64,
+    },
 }
 
 impl Event {
@@ -85,6 +94,7 @@ impl Event {
             Event::Snapshot(_) => 1,
             Event::Moved { .. } => 2,
             Event::Removed { .. } => 3,
+            Event::Sealed { .. } => 4,
         }
     }
 
@@ -101,6 +111,11 @@ impl Event {
                 out.signed(*time_ms);
                 out.number(ids.len() as u64);
                 ids.iter().for_each(|id| out.raw(&id.0));
+            }
+            Event::Sealed { layer, manifest, time_ms } => {
+                out.bytes(layer);
+                out.raw(&manifest.0);
+                out.signed(*time_ms);
             }
         }
         out
@@ -123,6 +138,10 @@ impl Event {
                 let count = take.count()?;
                 let ids = (0..count).map(|_| take.hash().map(SnapshotId)).collect::<Decoded<_>>()?;
                 Event::Removed { ids, time_ms }
+            }
+            4 => {
+                let layer = take.bytes()?.to_vec();
+                Event::Sealed { layer, manifest: ManifestId(take.hash()?), time_ms: take.signed()? }
             }
             _ => return Err(Malformed("a record of an unknown kind")),
         };
@@ -186,6 +205,7 @@ pub struct History {
     ids: Vec<(SnapshotId, usize)>,
     removed: HashSet<SnapshotId>,
     position: Option<SnapshotId>,
+    layers: HashMap<Vec<u8>, ManifestId>,
     /// Where the next frame goes.
     end: u64,
 }
@@ -225,6 +245,9 @@ impl History {
             }
             Event::Moved { to, .. } => self.position = Some(*to),
             Event::Removed { ids, .. } => self.removed.extend(ids),
+            Event::Sealed { layer, manifest, .. } => {
+                self.layers.insert(layer.clone(), *manifest);
+            }
         }
         self.events.push(Logged { offset, event });
     }
@@ -232,6 +255,11 @@ impl History {
     /// The snapshot that the lane stands at.
     pub fn position(&self) -> Option<SnapshotId> {
         self.position
+    }
+
+    /// The content of sealed layers that reached the store after they were named.
+    pub fn layers(&self) -> &HashMap<Vec<u8>, ManifestId> {
+        &self.layers
     }
 
     /// All snapshots that were not thinned out, the oldest first.
@@ -414,6 +442,7 @@ mod tests {
             Event::Moved { to, time_ms: 5, why: b"undo".to_vec() },
             Event::Removed { ids: vec![to, SnapshotId([8; 32])], time_ms: 6 },
             Event::Moved { to: SnapshotId([9; 32]), time_ms: 7, why: b"x".to_vec() },
+            Event::Sealed { layer: b"l1".to_vec(), manifest: ManifestId([5; 32]), time_ms: 77 },
         ];
         let mut bytes = Vec::new();
         let mut ends = Vec::new();

@@ -175,3 +175,24 @@ impl Writer<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fastcdc::v2020::FastCDC;
+
+    use super::{MAX, MIN, USUAL};
+
+    #[test]
+    fn known_bytes_are_cut_where_they_were_always_cut() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut bytes = Vec::new();
+        while bytes.len() < 1 << 20 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bytes.extend_from_slice(&state.to_le_bytes());
+        }
+        let cuts: Vec<usize> = FastCDC::new(&bytes, MIN, USUAL, MAX).map(|chunk| chunk.length).collect();
+        assert_eq!(cuts, [44750, 130934, 173622, 43931, 138913, 262144, 79992, 143486, 30804]);
+    }
+}

@@ -3,10 +3,11 @@
 //! Invariant: an object is counted before what lies below it, and nothing below an object that was counted is looked at
 //! again; so the cost is that of what snapshots do not have in common. What cannot be read is told, not passed over.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::content::{Content, Part, decode_list};
 use crate::error::{Damage, Error, Result};
+use crate::history::{History, LaneKey};
 use crate::id::{ManifestId, ObjectId, ObjectKind};
 use crate::manifest::item::ItemKind;
 use crate::manifest::node::Node;
@@ -24,19 +25,30 @@ pub(crate) struct Reach<'s> {
     pub(crate) damage: Vec<Damage>,
     /// What was reached since [`Reach::since`] was asked.
     fresh: Vec<ObjectId>,
+    /// Sealed layers that records name by their id alone.
+    layers: HashMap<Vec<u8>, ManifestId>,
 }
 
 impl<'s> Reach<'s> {
-    pub(crate) fn new(store: &'s Store) -> Reach<'s> {
-        Reach { store, live: HashSet::new(), damage: Vec::new(), fresh: Vec::new() }
+    pub(crate) fn new(store: &'s Store, histories: &[(LaneKey, History)]) -> Reach<'s> {
+        Reach::beyond(store, histories, HashSet::new())
+    }
+
+    /// As [`Reach::new`], where `live` was reached before and is not looked into again.
+    pub(crate) fn beyond(
+        store: &'s Store,
+        histories: &[(LaneKey, History)],
+        live: HashSet<ObjectId>,
+    ) -> Reach<'s> {
+        // A fork's lane names layers that its parent's lane has sealed.
+        let layers = histories.iter().flat_map(|(_, history)| history.layers().clone()).collect();
+        Reach { store, live, damage: Vec::new(), fresh: Vec::new(), layers }
     }
 
     /// Adds everything that a snapshot rests on.
     pub(crate) fn snapshot(&mut self, record: &Record) -> Result<()> {
-        for manifest in record.manifests() {
-            self.manifest(manifest)?;
-        }
-        Ok(())
+        let manifests: Vec<ManifestId> = record.manifests(&self.layers).map(|(_, id)| id).collect();
+        manifests.into_iter().try_for_each(|id| self.manifest(id))
     }
 
     /// What was added since the last time that this was asked.

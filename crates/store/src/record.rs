@@ -2,6 +2,8 @@
 //!
 //! Invariant: decoding accepts what encoding makes and nothing else, byte for byte.
 
+use std::collections::HashMap;
+
 use tree::TreePath;
 
 use crate::encode::{Decoded, Malformed, Put, Take};
@@ -207,11 +209,17 @@ impl Record {
         !self.gaps.is_empty()
     }
 
-    /// Every manifest that it names.
-    pub(crate) fn manifests(&self) -> impl Iterator<Item = ManifestId> + '_ {
-        self.roots.iter().flat_map(|root| {
-            let layers = root.layers.iter().filter_map(|layer| layer.manifest);
-            std::iter::once(root.top).chain(root.base_contents).chain(layers)
+    /// Every manifest that it names, by root; `layers` tells of sealed layers that it names by their id alone.
+    pub(crate) fn manifests<'a>(
+        &'a self,
+        layers: &'a HashMap<Vec<u8>, ManifestId>,
+    ) -> impl Iterator<Item = (u32, ManifestId)> + 'a {
+        (0..).zip(&self.roots).flat_map(|(number, root)| {
+            let below = root
+                .layers
+                .iter()
+                .filter_map(|layer| layer.manifest.or_else(|| layers.get(&layer.id).copied()));
+            std::iter::once(root.top).chain(root.base_contents).chain(below).map(move |id| (number, id))
         })
     }
 

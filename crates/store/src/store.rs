@@ -44,6 +44,8 @@ pub struct Store {
     permitted: Permitted,
     index: Mutex<Arc<Index>>,
     open_packs: Mutex<HashMap<PackId, Arc<OwnedFd>>>,
+    /// The own indexes of all packs, once something was missed.
+    tables: Mutex<Arc<Vec<Table>>>,
 }
 
 /// The store's lock, held in common: while it lives, a collection removes nothing.
@@ -96,6 +98,7 @@ impl Store {
             permitted,
             index: Mutex::new(Arc::new(index)),
             open_packs: Mutex::new(HashMap::new()),
+            tables: Mutex::default(),
         })
     }
 
@@ -157,16 +160,28 @@ impl Store {
             Err(why) => why,
         };
         // A damaged segment may have lost it: the packs themselves know.
-        for pack in &index.packs {
-            let Some(fd) = self.pack(*pack)? else { continue };
-            let table = Table::load(*pack, &*fd).stepping("read", pack.file_name())?;
+        for table in self.tables(&index)?.iter() {
             let Some(placed) = table.find(&id) else { continue };
-            match self.try_places(kind, id, vec![(*pack, placed)])? {
+            match self.try_places(kind, id, vec![(table.pack, placed)])? {
                 Ok(bytes) => return Ok(bytes),
                 Err(worse) => why = worse,
             }
         }
         Err(why)
+    }
+
+    /// The own index of every pack, read once for each set of packs.
+    pub(crate) fn tables(&self, index: &Index) -> Result<Arc<Vec<Table>>> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tables.iter().map(|table| table.pack).eq(index.packs.iter().copied()) {
+            let mut read = Vec::with_capacity(index.packs.len());
+            for pack in &index.packs {
+                let Some(fd) = self.pack(*pack)? else { continue };
+                read.push(Table::load(*pack, &*fd).stepping("read", pack.file_name())?);
+            }
+            *tables = Arc::new(read);
+        }
+        Ok(tables.clone())
     }
 
     /// The first place that gives the object whole; else the damage at the last.

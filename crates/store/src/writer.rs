@@ -14,7 +14,7 @@ use tree::dir::entry_of;
 use crate::content::{Content, INLINE, LARGE};
 use crate::error::{Error, Result, Stepping as _};
 use crate::history::{self, Event, LaneKey};
-use crate::id::{ObjectId, ObjectKind, SnapshotId};
+use crate::id::{ManifestId, ObjectId, ObjectKind, SnapshotId};
 use crate::index::Index;
 use crate::pack::MAX_OBJECT;
 use crate::pack::write::PackWriter;
@@ -220,6 +220,22 @@ impl Writer<'_> {
             (id, Event::Snapshot(record)) => Ok((id, *record)),
             _ => Err(Error::malformed("history", "another record than was made")),
         }
+    }
+
+    /// Makes everything durable, and then says in a lane's history that a sealed layer, which its snapshots named by its
+    /// id alone, is stored as `manifest`.
+    pub fn finish_layer(
+        mut self,
+        lane: &LaneKey,
+        layer: &[u8],
+        manifest: ManifestId,
+        time_ms: i64,
+    ) -> Result<()> {
+        self.publish_pack()?;
+        let layer = layer.to_vec();
+        history::append(self.store, lane, |_| ((), Event::Sealed { layer, manifest, time_ms }))?;
+        self.settle();
+        Ok(())
     }
 
     /// Publishes what was added without a snapshot: for a collection that moves objects into a new pack.

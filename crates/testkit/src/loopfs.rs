@@ -7,12 +7,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::procs;
 use crate::require::{program, say};
 use crate::who::{Who, is_root};
 
 const PREFIX: &str = "lane-loop-";
+/// How long an unmount is tried again.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The kinds of filesystem that a test can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,16 +40,7 @@ impl LoopFs {
     /// Makes and mounts one of `mib` MiB, whose top belongs to `owner`. Only root can: an ordinary user
     /// gets `None`, and the test's output says so.
     pub fn make(kind: FsKind, mib: u64, owner: Who) -> Option<LoopFs> {
-        if !is_root() {
-            say(&format!("not root: the part on {kind:?} does not run, mounting an image needs root"));
-            return None;
-        }
-        clear_stale();
-        let prefix = format!("{PREFIX}{}-", std::process::id());
-        let temp = tempfile::Builder::new().prefix(&prefix).rand_bytes(4).tempdir().expect("a directory");
-        let fs = LoopFs { dir: temp.keep() };
-        fs::set_permissions(&fs.dir, fs::Permissions::from_mode(0o755)).expect("a mode");
-        fs::create_dir(fs.path()).expect("a mount point");
+        let fs = LoopFs::place(kind)?;
         let image = fs.dir.join("image");
         let mount: &[&str] = match kind {
             FsKind::Tmpfs => &["-t", "tmpfs", "-o"],
@@ -68,6 +62,34 @@ impl LoopFs {
         }
         must(command.arg(fs.path()));
         owner.own(&fs.path());
+        Some(fs)
+    }
+
+    /// Mounts an image that [`LoopFs::copy_image`] has made: what a machine finds after its power has failed. The one
+    /// that it was copied from must be gone by then.
+    pub fn of_image(kind: FsKind, image: &Path) -> Option<LoopFs> {
+        let fs = LoopFs::place(kind)?;
+        must(Command::new(program("mount")).args(["-o", "loop"]).arg(image).arg(fs.path()));
+        Some(fs)
+    }
+
+    /// Copies what has reached the disk until now, and nothing that is only in memory.
+    pub fn copy_image(&self, to: &Path) {
+        must(Command::new(program("cp")).arg("--sparse=always").arg(self.dir.join("image")).arg(to));
+    }
+
+    /// A directory with a mount point; nothing where this process may not mount.
+    fn place(kind: FsKind) -> Option<LoopFs> {
+        if !is_root() {
+            say(&format!("not root: the part on {kind:?} does not run, mounting an image needs root"));
+            return None;
+        }
+        clear_stale();
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let temp = tempfile::Builder::new().prefix(&prefix).rand_bytes(4).tempdir().expect("a directory");
+        let fs = LoopFs { dir: temp.keep() };
+        fs::set_permissions(&fs.dir, fs::Permissions::from_mode(0o755)).expect("a mode");
+        fs::create_dir(fs.path()).expect("a mount point");
         Some(fs)
     }
 
@@ -94,8 +116,18 @@ fn must(command: &mut Command) {
 
 fn clear(dir: &Path) -> Result<(), String> {
     if !procs::mounts_below(dir).is_empty() {
-        let plain = Command::new("umount").arg(dir.join("m")).output();
-        if !plain.is_ok_and(|output| output.status.success()) {
+        let plain = || {
+            let output = Command::new("umount").arg(dir.join("m")).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        // A child that another test is just starting has our descriptors until it is another program.
+        let begun = Instant::now();
+        let mut gone = plain();
+        while !gone && begun.elapsed() < PATIENCE {
+            std::thread::sleep(PATIENCE / 100);
+            gone = plain();
+        }
+        if !gone {
             // Somebody is still inside: it leaves the tree now, and the device when they are gone.
             let lazy = Command::new("umount").arg("-l").arg(dir.join("m")).output();
             let left = lazy.map(|output| output.status.success()).unwrap_or(false);

@@ -141,7 +141,7 @@ fn left_last(history: &History, here: SnapshotId, rescued: bool) -> Option<Snaps
                 }
                 position = Some(*to);
             }
-            store::Event::Removed { .. } => {}
+            store::Event::Removed { .. } | store::Event::Sealed { .. } => {}
         }
     }
     if position != Some(here) { None } else { back.pop() }

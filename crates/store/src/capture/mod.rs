@@ -29,6 +29,7 @@ use crate::manifest::item::{Item, ItemKind};
 use crate::store::Store;
 use crate::writer::Writer;
 use entry::Reader;
+use stamps::Boot;
 
 /// How one pass over a layer is to go.
 #[derive(Clone, Copy)]
@@ -117,9 +118,12 @@ type Items = Vec<(TreePath, Arc<Item>)>;
 pub struct Capture {
     lane: LaneKey,
     root: u32,
+    boot: Boot,
     /// The manifest that the edits are told against, with its entries.
     base: Option<(ManifestId, Items)>,
     known: Known,
+    /// Something is known that the stamps do not say.
+    news: bool,
     gaps: Vec<(TreePath, String)>,
     read: u64,
 }
@@ -139,7 +143,9 @@ pub struct Captured {
     pub read: u64,
     lane: LaneKey,
     root: u32,
+    boot: Boot,
     known: Known,
+    news: bool,
 }
 
 impl Store {
@@ -151,9 +157,11 @@ impl Store {
 }
 
 impl Capture {
-    /// Begins to capture a root of a lane, with what the last capture of it has left to know.
-    pub fn begin(store: &Store, lane: &LaneKey, root: u32) -> Capture {
-        let loaded = stamps::load(store, lane, root);
+    /// Begins to capture a root of a lane, with what the last capture of it has left to know. `boot_id` tells runs of the
+    /// machine apart: what was known before another boot is not believed.
+    pub fn begin(store: &Store, lane: &LaneKey, root: u32, boot_id: &str) -> Capture {
+        let boot = Boot::of(boot_id);
+        let loaded = stamps::load(store, lane, root, boot);
         let (base, known) = match loaded {
             Some((manifest, known)) => {
                 let items = known.seen.iter().map(|seen| (seen.path.clone(), seen.item.clone())).collect();
@@ -161,7 +169,7 @@ impl Capture {
             }
             None => (None, Known::default()),
         };
-        Capture { lane: lane.clone(), root, base, known, gaps: Vec::new(), read: 0 }
+        Capture { lane: lane.clone(), root, boot, base, known, news: false, gaps: Vec::new(), read: 0 }
     }
 
     /// Walks the layer and reads what is not known. What the pass before has read counts as known, what it could not
@@ -180,12 +188,14 @@ impl Capture {
             groups: HashMap::new(),
             gaps: Vec::new(),
             read: 0,
+            news: false,
         };
         let done = walk.run(layer);
         walk.reader.close_again(layer);
-        let Walk { mut found, groups, gaps, read, .. } = walk;
+        let Walk { mut found, groups, gaps, read, news, .. } = walk;
         done?;
         group(&mut found.seen, groups);
+        self.news |= news || found.seen.len() != self.known.seen.len();
         (self.known, self.gaps, self.read) = (found, gaps, read);
         Ok(())
     }
@@ -212,7 +222,9 @@ impl Capture {
             read: self.read,
             lane: self.lane,
             root: self.root,
+            boot: self.boot,
             known: self.known,
+            news: self.news,
         })
     }
 }
@@ -221,7 +233,10 @@ impl Captured {
     /// Leaves what is known to the next capture of this root. To be called after the snapshot was made; what
     /// goes wrong costs the next one time, and nothing else.
     pub fn remember(&self, store: &Store) -> Result<()> {
-        stamps::save(store, &self.lane, self.root, self.manifest, &self.known)
+        if !self.news {
+            return Ok(());
+        }
+        stamps::save(store, &self.lane, self.root, self.boot, self.manifest, &self.known)
     }
 }
 
@@ -291,6 +306,7 @@ struct Walk<'a, 'w, 's> {
     groups: Groups,
     gaps: Vec<(TreePath, String)>,
     read: u64,
+    news: bool,
 }
 
 impl Walk<'_, '_, '_> {
@@ -330,6 +346,7 @@ impl Walk<'_, '_, '_> {
         match self.reader.read(dir, name, path, entry) {
             Ok(Some(read)) => {
                 self.read += u64::from(entry.is_file());
+                self.news = true;
                 let mut stamp = Stamp { ino: read.entry.ino, ctime: read.entry.ctime };
                 if !read.steady || self.pass.reread.contains(&(entry.dev, entry.ino)) {
                     stamp.ino = 0;
@@ -358,7 +375,11 @@ impl Walk<'_, '_, '_> {
             && entry.dev == self.known.dev
             && seen.stamp.ino != 0
             && self.known.believes(entry.ctime)
-            && entry.is_whiteout() == (seen.item.kind == ItemKind::Whiteout)
+            && match seen.item.kind {
+                ItemKind::Whiteout => entry.is_whiteout(),
+                ItemKind::File(_) => entry.size == seen.item.size() && entry.mtime == seen.item.mtime,
+                _ => true,
+            }
             && !self.pass.reread.contains(&(entry.dev, entry.ino));
         same.then(|| seen.item.clone())
     }

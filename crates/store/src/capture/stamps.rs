@@ -1,12 +1,13 @@
 //! What a capture leaves to the next one: for each entry of a manifest the inode and status time that it had.
 //!
 //! ```text
-//! "LKSTAMP1", manifest (32), device (u64), trusted before: seconds (i64), nanoseconds (u32), count (u64);
+//! "LKSTAMP1", boot (16), manifest (32), device (u64), trusted before: seconds (i64), nanoseconds (u32), count (u64);
 //! for each entry of the manifest, in order: inode (u64), status time: seconds (i64), nanoseconds (u32); then a hash of all
 //! ```
 //!
 //! Invariant: derived, and never needed. A file that is damaged, or speaks of a manifest that cannot be read whole, is as
-//! good as none.
+//! good as none; and so is one of another boot, since after a power failure a file may have the times of its last
+//! change without the content.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -24,27 +25,44 @@ use crate::steps::Step;
 use crate::store::Store;
 
 const MAGIC: &[u8; 8] = b"LKSTAMP1";
-const HEADER: usize = 68;
+const HEADER: usize = 84;
 const RECORD: usize = 20;
+
+/// Which run of the machine it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Boot([u8; 16]);
+
+impl Boot {
+    /// Stands for a boot id in the kernel's words.
+    pub(super) fn of(id: &str) -> Boot {
+        let mut boot = Boot([0; 16]);
+        boot.0.copy_from_slice(&blake3::hash(id.trim().as_bytes()).as_bytes()[..16]);
+        boot
+    }
+}
 
 fn name(lane: &LaneKey, root: u32) -> String {
     format!("{}.{root}", lane.as_str())
 }
 
 /// What is known of a root, with the manifest that it is known of.
-pub(super) fn load(store: &Store, lane: &LaneKey, root: u32) -> Option<(ManifestId, Known)> {
+pub(super) fn load(store: &Store, lane: &LaneKey, root: u32, boot: Boot) -> Option<(ManifestId, Known)> {
     let fd = open::file_beneath(&store.stamps, name(lane, root).as_bytes()).ok()?;
     let file = bytes::read_all(&fd).ok()?;
     let (stamps, hash) = file.split_at_checked(file.len().checked_sub(32)?)?;
-    if stamps.len() < HEADER || &stamps[..8] != MAGIC || blake3::hash(stamps).as_bytes()[..] != *hash {
+    if stamps.len() < HEADER
+        || &stamps[..8] != MAGIC
+        || stamps[8..24] != boot.0
+        || blake3::hash(stamps).as_bytes()[..] != *hash
+    {
         return None;
     }
-    let manifest = ManifestId(hash_at(stamps, 8));
+    let manifest = ManifestId(hash_at(stamps, 24));
     let records = stamps[HEADER..].chunks_exact(RECORD);
-    if u64_at(stamps, 60) != records.len() as u64 {
+    if u64_at(stamps, 76) != records.len() as u64 {
         return None;
     }
-    let mut known = Known { dev: u64_at(stamps, 40), trusted_before: time(stamps, 48), seen: Vec::new() };
+    let mut known = Known { dev: u64_at(stamps, 56), trusted_before: time(stamps, 64), seen: Vec::new() };
     known.seen.reserve(records.len());
     let mut entries = store.manifest(manifest).iter().ok()?;
     for record in records {
@@ -59,11 +77,13 @@ pub(super) fn save(
     store: &Store,
     lane: &LaneKey,
     root: u32,
+    boot: Boot,
     manifest: ManifestId,
     known: &Known,
 ) -> Result<()> {
     let mut out = Vec::with_capacity(HEADER + known.seen.len() * RECORD + 32);
     out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&boot.0);
     out.extend_from_slice(&manifest.0);
     out.extend_from_slice(&known.dev.to_le_bytes());
     put_time(&mut out, known.trusted_before);

@@ -64,9 +64,12 @@ pub fn execute(
         histories.iter().filter_map(|(_, history)| history.position()).collect();
     let going = |id: &SnapshotId| !positions.contains(id) && !plan.pinned.contains(id);
     let thin: HashSet<SnapshotId> = plan.thin.iter().map(|(_, id)| *id).filter(going).collect();
-    let mut reach = Reach::new(store);
+    // New ones, and those that were to go and are needed after all.
+    let planned: HashSet<SnapshotId> = plan.thin.iter().map(|(_, id)| *id).collect();
+    let mut reach = Reach::beyond(store, &histories, plan.live.clone());
     for (_, history) in &histories {
-        for (_, record) in history.snapshots().filter(|(id, _)| !thin.contains(id)) {
+        let more = |id: &SnapshotId| !thin.contains(id) && (!plan.known.contains(id) || planned.contains(id));
+        for (_, record) in history.snapshots().filter(|(id, _)| more(id)) {
             reach.snapshot(record)?;
         }
     }
@@ -106,19 +109,12 @@ fn move_needed(store: &Store, plan: &GcPlan, leaving: &HashSet<PackId>) -> Resul
         return Ok(());
     }
     let mut writer = store.begin()?;
-    let thin: HashSet<SnapshotId> = plan.thin.iter().map(|(_, id)| *id).collect();
-    let mut reach = Reach::new(store);
-    for (_, history) in histories(store)? {
-        for (_, record) in history.snapshots().filter(|(id, _)| !thin.contains(id)) {
-            reach.snapshot(record)?;
-        }
-    }
     let stock = stock(store)?;
     let stays = elsewhere(&stock, leaving);
     for table in stock.tables.iter().filter(|table| plan.rewrite.contains(&table.pack)) {
         let Some(fd) = store.pack(table.pack)? else { continue };
         for placed in table.iter() {
-            if !reach.live.contains(&placed.id) || stays.contains(&placed.id) {
+            if !plan.live.contains(&placed.id) || stays.contains(&placed.id) {
                 continue;
             }
             // What is damaged stays where it is, and its pack with it.

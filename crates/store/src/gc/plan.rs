@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use kernel::{dir, meta, open};
 
@@ -44,8 +45,12 @@ pub struct GcPlan {
     pub damage: Vec<Damage>,
     /// Parts of histories that could not be read, with the same meaning.
     pub strays: Vec<(LaneKey, Stray)>,
-    /// The rules, for the look that is taken again before anything goes.
+    /// What stays in any case, for the look that is taken again before anything goes.
     pub(super) pinned: HashSet<SnapshotId>,
+    /// What the snapshots that stay need.
+    pub(super) live: HashSet<ObjectId>,
+    /// The snapshots that were there.
+    pub(super) known: HashSet<SnapshotId>,
 }
 
 impl GcPlan {
@@ -62,7 +67,7 @@ impl GcPlan {
 
 /// What is stored, as the planner sees it: read once.
 pub(super) struct Stock {
-    pub(super) tables: Vec<Table>,
+    pub(super) tables: Arc<Vec<Table>>,
     /// Name, list of parts, bytes.
     large: Vec<(String, ObjectId, u64)>,
 }
@@ -73,12 +78,7 @@ pub(super) fn histories(store: &Store) -> Result<Vec<(LaneKey, History)>> {
 
 pub(super) fn stock(store: &Store) -> Result<Stock> {
     let index = store.refresh()?;
-    let mut tables = Vec::new();
-    for pack in &index.packs {
-        let Some(fd) = store.pack(*pack)? else { continue };
-        tables.push(Table::load(*pack, &*fd).stepping("read", pack.file_name())?);
-    }
-    Ok(Stock { tables, large: large_files(store)? })
+    Ok(Stock { tables: store.tables(&index)?, large: large_files(store)? })
 }
 
 /// Every large file with its list and the bytes it takes.
@@ -112,7 +112,7 @@ pub fn plan(store: &Store, rules: &KeepRules) -> Result<GcPlan> {
         .chain(stock.large.iter().map(|(_, id, bytes)| (*id, *bytes)))
         .collect();
     let sorted = sort(&histories, rules);
-    let mut reach = Reach::new(store);
+    let mut reach = Reach::new(store, &histories);
     let mut plan = GcPlan { pinned: rules.pinned.clone(), ..GcPlan::default() };
     let mut total = 0u64;
     let size = |ids: &[ObjectId]| ids.iter().filter_map(|id| sizes.get(id)).sum::<u64>();
@@ -145,6 +145,8 @@ pub fn plan(store: &Store, rules: &KeepRules) -> Result<GcPlan> {
         plan.strays.extend(strays.map(|stray| (lane.clone(), *stray)));
     }
     weigh(&mut plan, &stock, &reach.live);
+    plan.live = reach.live;
+    plan.known = histories.iter().flat_map(|(_, history)| history.snapshots().map(|(id, _)| id)).collect();
     Ok(plan)
 }
 
@@ -154,7 +156,7 @@ fn weigh(plan: &mut GcPlan, stock: &Stock, live: &HashSet<ObjectId>) {
         stock.tables.iter().filter(|table| table.size < SMALL).map(|table| table.pack).collect();
     let together = small.len() > MANY;
     let mut counted = HashSet::new();
-    for table in &stock.tables {
+    for table in stock.tables.iter() {
         let mut needed = 0;
         for placed in table.iter() {
             // Of two copies one is enough.

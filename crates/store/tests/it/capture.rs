@@ -35,10 +35,11 @@ fn a_layer_that_has_not_changed_costs_one_record_and_nothing_else() {
     // Twice, because what was written just before the first one is read once more.
     world.grow_older();
     world.snap();
-    let packs = sizes(&world.dir.join("store/packs"));
+    let listing = || testkit::listing::Listing::without(&world.dir.join("store"), &["history", "lock"]);
+    let before = listing();
     let (snapshot, captured) = world.try_snap().expect("snapshot");
     assert_eq!(captured.read, 0);
-    assert_eq!(sizes(&world.dir.join("store/packs")), packs);
+    before.assert_same(&listing());
     assert_ne!(snapshot.id, first);
     assert_eq!(snapshot.record.sequence, 3);
     let history = world.store.history(&world.lane).expect("history");
@@ -129,13 +130,25 @@ fn a_file_written_back_to_its_old_size_and_time_is_read_again() {
 }
 
 #[test]
+fn what_was_known_before_another_boot_is_read_again() {
+    let mut world = World::new();
+    fill(&world.layer(), 20);
+    world.grow_older();
+    world.snap();
+    assert_eq!(world.try_snap().expect("snapshot").1.read, 0);
+    world.boot = "another".to_owned();
+    assert_eq!(world.try_snap().expect("snapshot").1.read, 20);
+    assert_eq!(world.try_snap().expect("snapshot").1.read, 0);
+}
+
+#[test]
 fn credentials_are_named_and_skipped_paths_are_not_there() {
     let world = World::new();
     fs::create_dir(world.layer().join("cache")).expect("mkdir");
     fs::write(world.layer().join("cache/x"), "x").expect("write");
     fs::write(world.layer().join(".env"), "TOKEN=1").expect("write");
     let mut writer = world.store.begin().expect("begin");
-    let mut capture = store::Capture::begin(&world.store, &world.lane, 0);
+    let mut capture = store::Capture::begin(&world.store, &world.lane, 0, &world.boot);
     let skip = [path("cache")];
     let pass = store::Pass { skip: &skip, ..store::Pass::at_rest(crate::world::format()) };
     use std::os::fd::AsFd as _;
@@ -155,7 +168,7 @@ fn a_second_pass_reads_only_what_changed_since_the_first_and_what_it_was_told_to
     fill(&world.layer(), 200);
     world.grow_older();
     let mut writer = world.store.begin().expect("begin");
-    let mut capture = store::Capture::begin(&world.store, &world.lane, 0);
+    let mut capture = store::Capture::begin(&world.store, &world.lane, 0, &world.boot);
     let layer = open(&world.layer());
     let at_rest = store::Pass::at_rest(crate::world::format());
     capture.pass(&mut writer, layer.as_fd(), &at_rest).expect("pass");

@@ -24,7 +24,7 @@ fn stored(world: &World) -> u64 {
 fn snap_as(world: &World, kind: SnapshotKind, time_ms: i64, message: &[u8]) -> SnapshotId {
     use std::os::fd::AsFd as _;
     let mut writer = world.store.begin().expect("begin");
-    let mut capture = store::Capture::begin(&world.store, &world.lane, 0);
+    let mut capture = store::Capture::begin(&world.store, &world.lane, 0, &world.boot);
     let pass = store::Pass::at_rest(crate::world::format());
     capture.pass(&mut writer, open(&world.layer()).as_fd(), &pass).expect("pass");
     let captured = capture.finish(&mut writer).expect("finish");
@@ -120,7 +120,7 @@ fn a_writer_in_the_middle_keeps_a_collection_waiting_and_loses_nothing_to_it() {
     // A writer begins, and finds the content of the old snapshot in the store: it writes nothing anew.
     fs::write(world.layer().join("f"), "once ".repeat(1000)).expect("write");
     let mut writer = world.store.begin().expect("begin");
-    let mut capture = store::Capture::begin(&world.store, &world.lane, 0);
+    let mut capture = store::Capture::begin(&world.store, &world.lane, 0, &world.boot);
     let pass = store::Pass::at_rest(crate::world::format());
     capture.pass(&mut writer, open(&world.layer()).as_fd(), &pass).expect("pass");
     assert!(matches!(execute(&world.store, &planned, 5, Duration::ZERO, false), Err(store::Error::Busy)));
@@ -132,6 +132,36 @@ fn a_writer_in_the_middle_keeps_a_collection_waiting_and_loses_nothing_to_it() {
     fs::write(world.layer().join("f"), "gone").expect("write");
     world.restore(new);
     assert_eq!(fs::read_to_string(world.layer().join("f")).expect("read"), "once ".repeat(1000));
+}
+
+#[test]
+fn a_sealed_layer_that_reached_the_store_later_stays_as_long_as_a_snapshot_names_it() {
+    let mut world = World::new();
+    world.kind = SnapshotKind::Quiet;
+    fs::write(world.layer().join("f"), "in the sealed layer ".repeat(500)).expect("write");
+    // The layer is named before it is stored, by a snapshot of this lane and one of a lane that was forked from it.
+    let fork = store::LaneKey::new("fork").expect("valid");
+    let mut new = new_snapshot(&world.try_snap().expect("snapshot").1);
+    let sealed = new.roots[0].top;
+    new.roots[0].layers.push(store::LayerRef { id: b"layer-1".to_vec(), manifest: None });
+    let mut writer = world.store.begin().expect("begin");
+    new.roots[0].top = writer.manifest([]).expect("manifest");
+    writer.finish(&fork, new).expect("finish");
+    world.store.begin().expect("begin").finish_layer(&world.lane, b"layer-1", sealed, 7).expect("finish");
+    fs::write(world.layer().join("f"), "x").expect("write");
+    world.snap();
+    let collect = || {
+        let rules = KeepRules { classes: Vec::new(), ..KeepRules::everything(1_000_000) };
+        execute(&world.store, &plan(&world.store, &rules).expect("plan"), 5, WAIT, false).expect("collect")
+    };
+    assert_eq!(collect().thinned, 1);
+    assert_eq!(world.store.history(&world.lane).expect("history").layers()[&b"layer-1"[..]], sealed);
+    assert_eq!(world.store.manifest(sealed).count().expect("still there"), 2);
+    assert!(check(&world.store, &mut |_| {}).expect("check").is_clean());
+    // With the last snapshot that names it, it goes.
+    world.store.forget_lane(&fork).expect("forget");
+    collect();
+    assert!(world.store.manifest(sealed).count().is_err());
 }
 
 #[test]

@@ -3,8 +3,11 @@
 mod capture;
 mod damage;
 mod faults;
+mod filesystems;
 mod gc;
 mod layer;
 mod model;
+mod museum;
 mod restore;
+mod user;
 mod world;

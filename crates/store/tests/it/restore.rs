@@ -111,9 +111,11 @@ fn apply(layer: &Path, edit: &Edit, number: usize) {
             clear(*n);
         }
         Edit::Mode(n, mode) => {
-            let meta = at(*n).symlink_metadata();
-            if meta.is_ok_and(|meta| meta.is_file() || meta.is_dir()) {
-                let _ = fs::set_permissions(at(*n), fs::Permissions::from_mode(*mode));
+            // A directory stays open to its owner, so that the naive look at it needs no power.
+            if let Some(meta) = at(*n).symlink_metadata().ok().filter(|meta| meta.is_file() || meta.is_dir())
+            {
+                let mode = if meta.is_dir() { mode | 0o700 } else { mode | 0o600 };
+                let _ = fs::set_permissions(at(*n), fs::Permissions::from_mode(mode));
             }
         }
         Edit::Xattr(n, value) => {

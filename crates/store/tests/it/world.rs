@@ -12,6 +12,9 @@ use tree::layer::Format;
 
 use crate::model::{self, Model};
 
+/// A boot id.
+pub(crate) const BOOT: &str = "6c2a1f0e-3d5b-4b57-9a55-0e8f8f1f3a11";
+
 pub(crate) struct World {
     _temp: Option<tempfile::TempDir>,
     pub(crate) dir: PathBuf,
@@ -19,6 +22,8 @@ pub(crate) struct World {
     pub(crate) lane: LaneKey,
     /// The kind of the snapshots that are taken.
     pub(crate) kind: SnapshotKind,
+    /// Which run of the machine this is.
+    pub(crate) boot: String,
 }
 
 /// The format of the layers that this process can mark.
@@ -49,6 +54,7 @@ impl World {
             store,
             lane: LaneKey::new("lane").expect("valid"),
             kind: SnapshotKind::Asked,
+            boot: BOOT.to_owned(),
         }
     }
 
@@ -74,7 +80,7 @@ impl World {
 
     pub(crate) fn try_snap(&self) -> store::Result<(Snapshot, Captured)> {
         let mut writer = self.store.begin()?;
-        let mut capture = Capture::begin(&self.store, &self.lane, 0);
+        let mut capture = Capture::begin(&self.store, &self.lane, 0, &self.boot);
         capture.pass(&mut writer, open(&self.layer()).as_fd(), &Pass::at_rest(format()))?;
         let captured = capture.finish(&mut writer)?;
         let snapshot =
