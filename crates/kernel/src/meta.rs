@@ -13,6 +13,22 @@ use rustix::io::Errno;
 use crate::error::{Asked, Error, Result};
 use crate::open::retry;
 
+/// How much of a filesystem is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that the caller may still write.
+    pub free: u64,
+    /// Bytes in all.
+    pub total: u64,
+}
+
+/// The room on the filesystem of an open file or directory, by statvfs(3).
+pub fn room(fd: impl AsFd) -> Result<Room> {
+    let stat = retry(|| rustix::fs::fstatvfs(fd.as_fd())).asked("fstatvfs", b"")?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok(Room { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks) })
+}
+
 /// What statx says about one inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawStat {

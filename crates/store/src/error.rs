@@ -52,6 +52,14 @@ pub enum Error {
     /// A lane's name in the store may hold only `A-Z a-z 0-9 _ -`, and at most 100 of them.
     #[error("not a lane id: {0}")]
     NotALaneId(String),
+    /// Writing on would leave less room to others than the writer was told to.
+    #[error("{free} bytes are free, and {floor} are to stay free")]
+    NoRoom {
+        /// What is free.
+        free: u64,
+        /// What is to stay free.
+        floor: u64,
+    },
     /// Somebody else holds the store, longer than the caller wanted to wait.
     #[error("the store is in use")]
     Busy,

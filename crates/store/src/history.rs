@@ -51,7 +51,7 @@ impl LaneKey {
         &self.0
     }
 
-    fn file_name(&self) -> String {
+    pub(crate) fn file_name(&self) -> String {
         format!("{}{SUFFIX}", self.0)
     }
 }
@@ -203,6 +203,7 @@ pub struct History {
     /// What is no event.
     pub strays: Vec<Stray>,
     ids: Vec<(SnapshotId, usize)>,
+    numbers: HashMap<SnapshotId, usize>,
     removed: HashSet<SnapshotId>,
     position: Option<SnapshotId>,
     layers: HashMap<Vec<u8>, ManifestId>,
@@ -241,6 +242,7 @@ impl History {
         match &event {
             Event::Snapshot(_) => {
                 self.ids.push((id, self.events.len()));
+                self.numbers.insert(id, self.events.len());
                 self.position = Some(id);
             }
             Event::Moved { to, .. } => self.position = Some(*to),
@@ -274,7 +276,25 @@ impl History {
 
     /// The snapshot of this id.
     pub fn get(&self, id: SnapshotId) -> Option<&Record> {
-        self.snapshots().find(|(known, _)| *known == id).map(|(_, record)| record)
+        self.any(id).filter(|_| !self.removed.contains(&id))
+    }
+
+    /// The one before a snapshot, or before those that were thinned out between the two. It is `None` only where there is none: a
+    /// snapshot of another lane, from which this one was forked, is named.
+    pub fn before(&self, id: SnapshotId) -> Option<SnapshotId> {
+        let mut parent = self.any(id)?.parent;
+        while let Some(gone) = parent.filter(|parent| self.removed.contains(parent)) {
+            parent = self.any(gone).and_then(|record| record.parent);
+        }
+        parent
+    }
+
+    /// The snapshot of this id, thinned out or not.
+    fn any(&self, id: SnapshotId) -> Option<&Record> {
+        match &self.events[*self.numbers.get(&id)?].event {
+            Event::Snapshot(record) => Some(record),
+            _ => None,
+        }
     }
 
     /// Sequence of the newest snapshot, thinned out or not; 0 where there is none.

@@ -22,7 +22,7 @@ use crate::pack::{MAX_OBJECT, PLAIN, PackId, Placed};
 use crate::steps::{StepHook, Steps};
 
 pub(crate) const LOCK: &[u8] = b"lock";
-const DIRS: [&[u8]; 5] = [b"packs", b"large", b"index", b"history", b"stamps"];
+pub(crate) const DIRS: [&[u8]; 5] = [b"packs", b"large", b"index", b"history", b"stamps"];
 
 /// How long a writer waits for a collection to end. It removes files only, so this is ample.
 const WAIT: Duration = Duration::from_secs(60);

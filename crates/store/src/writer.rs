@@ -23,6 +23,8 @@ use crate::store::{Held, Store};
 
 /// A pack is closed when it is this large, and another begun: what is collected later is rewritten pack by pack.
 const PACK: u64 = 256 << 20;
+/// So many bytes are written between two looks at the room that is left.
+const LOOK: u64 = 1 << 20;
 /// A file from this size on that takes less room than it is long may have holes.
 const SPARSE: u64 = 64 * 1024;
 /// Times that a file which changes while it is read is read again.
@@ -61,6 +63,10 @@ pub struct Writer<'s> {
     unread: HashMap<ObjectId, Arc<[u8]>>,
     scratch: Vec<u8>,
     added: Added,
+    /// Bytes of the filesystem that are to stay free.
+    floor: u64,
+    /// Bytes that were added since the room was looked at.
+    unlooked: u64,
 }
 
 impl Store {
@@ -82,6 +88,8 @@ impl Store {
             unread: HashMap::new(),
             scratch: Vec::new(),
             added: Added::default(),
+            floor: 0,
+            unlooked: 0,
         })
     }
 }
@@ -90,6 +98,24 @@ impl Writer<'_> {
     /// The store that is written to.
     pub fn store(&self) -> &Store {
         self.store
+    }
+
+    /// From now on adding is refused, with [`Error::NoRoom`], where it would leave less than so many bytes free.
+    pub fn leave_free(&mut self, floor: u64) {
+        self.floor = floor;
+    }
+
+    /// Asks whether there is room for what was added and not written yet, and for `more`.
+    fn look(&mut self, more: u64) -> Result<()> {
+        if self.floor == 0 {
+            return Ok(());
+        }
+        let free = kernel::meta::room(&self.store.packs).stepping("ask for room", b"packs")?.free;
+        if free < self.floor.saturating_add(self.pack.pending()).saturating_add(more) {
+            return Err(Error::NoRoom { free, floor: self.floor });
+        }
+        self.unlooked = 0;
+        Ok(())
     }
 
     /// What was added so far.
@@ -121,6 +147,10 @@ impl Writer<'_> {
         }
         if self.pack.len() > PACK {
             self.publish_pack()?;
+        }
+        self.unlooked += size;
+        if self.unlooked >= LOOK {
+            self.look(size)?;
         }
         self.pack
             .add(self.store.packs.as_fd(), &self.store.steps, id, kind, bytes)
@@ -200,6 +230,7 @@ impl Writer<'_> {
         if self.pack.is_empty() {
             return Ok(());
         }
+        self.look(0)?;
         let pack = std::mem::take(&mut self.pack);
         pack.finish(self.store.packs.as_fd(), &self.store.steps).stepping("write", b"pack")
     }

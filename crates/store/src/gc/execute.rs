@@ -44,6 +44,19 @@ pub fn execute(
     wait: Duration,
     despite_damage: bool,
 ) -> Result<Collected> {
+    execute_but(store, plan, time_ms, wait, despite_damage, &mut HashSet::new)
+}
+
+/// As [`execute`]. `pinned` is asked, once nobody writes any more, for snapshots that somebody has begun to work with since the
+/// plan was made: they stay.
+pub fn execute_but(
+    store: &Store,
+    plan: &GcPlan,
+    time_ms: i64,
+    wait: Duration,
+    despite_damage: bool,
+    pinned: &mut dyn FnMut() -> HashSet<SnapshotId>,
+) -> Result<Collected> {
     store.require_writable()?;
     if plan.is_damaged() && !despite_damage {
         return match plan.damage.first() {
@@ -62,7 +75,9 @@ pub fn execute(
     let histories = histories(store)?;
     let positions: HashSet<SnapshotId> =
         histories.iter().filter_map(|(_, history)| history.position()).collect();
-    let going = |id: &SnapshotId| !positions.contains(id) && !plan.pinned.contains(id);
+    let pinned = pinned();
+    let going =
+        |id: &SnapshotId| !positions.contains(id) && !plan.pinned.contains(id) && !pinned.contains(id);
     let thin: HashSet<SnapshotId> = plan.thin.iter().map(|(_, id)| *id).filter(going).collect();
     // New ones, and those that were to go and are needed after all.
     let planned: HashSet<SnapshotId> = plan.thin.iter().map(|(_, id)| *id).collect();

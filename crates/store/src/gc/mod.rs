@@ -7,7 +7,7 @@ mod execute;
 mod plan;
 mod thin;
 
-pub use execute::{Collected, execute};
+pub use execute::{Collected, execute, execute_but};
 pub(crate) use plan::large_files;
 pub use plan::{GcPlan, plan};
 pub use thin::{Class, KeepRules, thin};

@@ -34,6 +34,11 @@ impl PackWriter {
         self.written + self.buffer.len() as u64
     }
 
+    /// Bytes that the kernel does not have yet.
+    pub(crate) fn pending(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
     /// Adds an object, whose hash the caller has taken. `len` was held against the limit.
     pub(crate) fn add(
         &mut self,

@@ -6,6 +6,7 @@ mod faults;
 mod filesystems;
 mod gc;
 mod layer;
+mod life;
 mod model;
 mod museum;
 mod restore;
