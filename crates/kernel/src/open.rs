@@ -118,6 +118,13 @@ pub fn log_in(dir: impl AsFd, name: &[u8], mode: u32) -> Result<OwnedFd> {
     retry(|| rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(mode & 0o777))).asked("openat", name)
 }
 
+/// As [`log_in`], where the file has to be there.
+pub fn log_there(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd> {
+    let dir = dir.as_fd();
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    retry(|| rustix::fs::openat(dir, name, flags, Mode::empty())).asked("openat", name)
+}
+
 /// An `O_PATH` descriptor of whatever stands at `path` beneath `dir`, the link itself where it is one.
 pub fn path_beneath(dir: impl AsFd, path: &[u8]) -> Result<OwnedFd> {
     open_beneath(dir, path, OFlags::PATH, Mode::empty())

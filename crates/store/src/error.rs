@@ -41,6 +41,9 @@ pub enum Error {
     /// No snapshot has this id, prefix or name.
     #[error("no snapshot {0}")]
     NoSuchSnapshot(String),
+    /// The lane's history is not there any more.
+    #[error("the history {0} was removed meanwhile")]
+    Forgotten(String),
     /// Several snapshots do.
     #[error("{reference} means {} snapshots", .found.len())]
     Ambiguous {

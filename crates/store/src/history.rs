@@ -389,7 +389,7 @@ impl Store {
     /// Says that a lane now stands at a snapshot, of its own history or another's.
     pub fn record_move(&self, lane: &LaneKey, to: SnapshotId, time_ms: i64, why: &[u8]) -> Result<()> {
         self.require_writable()?;
-        append(self, lane, |_| ((), Event::Moved { to, time_ms, why: why.to_vec() })).map(drop)
+        append(self, lane, false, |_| ((), Event::Moved { to, time_ms, why: why.to_vec() })).map(drop)
     }
 
     /// Forgets a lane's history and stamps for good. What it stored goes with the next collection.
@@ -402,14 +402,22 @@ impl Store {
     }
 }
 
-/// Appends one event, made from the history as it is, and syncs it.
+/// Appends one event, made from the history as it is, and syncs it. A lane without a history gets one only where it `may_begin`.
 pub(crate) fn append<T>(
     store: &Store,
     lane: &LaneKey,
+    may_begin: bool,
     make: impl FnOnce(&History) -> (T, Event),
 ) -> Result<(T, Event)> {
     let name = lane.file_name();
-    let fd = open::log_in(&store.history, name.as_bytes(), 0o600).stepping("open", &name)?;
+    let fd = if may_begin {
+        open::log_in(&store.history, name.as_bytes(), 0o600).stepping("open", &name)?
+    } else {
+        match open::log_there(&store.history, name.as_bytes()) {
+            Err(error) if error.is_not_found() => return Err(Error::Forgotten(name)),
+            other => other.stepping("open", &name)?,
+        }
+    };
     match lock::hold_file(&fd, WAIT) {
         Err(error) if error.errno == kernel::Errno::TIMEDOUT => return Err(Error::Busy),
         answer => answer.stepping("lock", &name)?,
@@ -447,7 +455,7 @@ fn write(
     }
     let there = meta::stat_at_if_there(&store.history, name.as_bytes()).stepping("stat", name)?;
     if there.map(|stat| stat.identity()) != Some(meta::stat_fd(fd).stepping("stat", name)?.identity()) {
-        return Err(Error::NoSuchSnapshot(format!("the lane {name} was forgotten meanwhile")));
+        return Err(Error::Forgotten(name.to_owned()));
     }
     store.steps.at(Step::HistoryDone).stepping("append to", name)
 }

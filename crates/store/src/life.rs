@@ -39,6 +39,11 @@ impl Store {
         Ok(size)
     }
 
+    /// True where a lane has a history here, if only a beginning.
+    pub fn knows(&self, lane: &LaneKey) -> Result<bool> {
+        self.has(&lane.file_name())
+    }
+
     /// Brings a lane in before its first snapshot is taken, so that the store does not end meanwhile; `false` where it has
     /// ended already and is to be made anew.
     pub fn enter(&self, lane: &LaneKey) -> Result<bool> {
@@ -61,6 +66,7 @@ impl Store {
         }
     }
 
+    /// A name in the directory of histories.
     fn has(&self, name: &str) -> Result<bool> {
         let there = meta::stat_at_if_there(&self.history, name.as_bytes()).stepping("stat", name)?;
         Ok(there.is_some())

@@ -63,6 +63,8 @@ pub struct Writer<'s> {
     unread: HashMap<ObjectId, Arc<[u8]>>,
     scratch: Vec<u8>,
     added: Added,
+    /// The lane came in: its history is there, or it was forgotten.
+    entered: bool,
     /// Bytes of the filesystem that are to stay free.
     floor: u64,
     /// Bytes that were added since the room was looked at.
@@ -88,6 +90,7 @@ impl Store {
             unread: HashMap::new(),
             scratch: Vec::new(),
             added: Added::default(),
+            entered: false,
             floor: 0,
             unlooked: 0,
         })
@@ -98,6 +101,12 @@ impl Writer<'_> {
     /// The store that is written to.
     pub fn store(&self) -> &Store {
         self.store
+    }
+
+    /// The lane has come in ([`Store::enter`]): where its history is gone when the snapshot is recorded, the lane was removed
+    /// meanwhile, and no new history is made.
+    pub fn entered(&mut self) {
+        self.entered = true;
     }
 
     /// From now on adding is refused, with [`Error::NoRoom`], where it would leave less than so many bytes free.
@@ -242,7 +251,7 @@ impl Writer<'_> {
 
     fn finish_with(mut self, lane: &LaneKey, new: NewSnapshot) -> Result<(SnapshotId, Record)> {
         self.publish_pack()?;
-        let made = history::append(self.store, lane, |history| {
+        let made = history::append(self.store, lane, !self.entered, |history| {
             let record = new.into_record(lane, history);
             (record.id(), Event::Snapshot(Box::new(record)))
         })?;
@@ -264,7 +273,7 @@ impl Writer<'_> {
     ) -> Result<()> {
         self.publish_pack()?;
         let layer = layer.to_vec();
-        history::append(self.store, lane, |_| ((), Event::Sealed { layer, manifest, time_ms }))?;
+        history::append(self.store, lane, false, |_| ((), Event::Sealed { layer, manifest, time_ms }))?;
         self.settle();
         Ok(())
     }

@@ -157,7 +157,10 @@ fn record(store: &Store, plan: &GcPlan, thin: &HashSet<SnapshotId>, time_ms: i64
         }
         store.steps.at(Step::GcRecord).stepping("append to", lane.as_str())?;
         thinned += ids.len() as u64;
-        history::append(store, lane, |_| ((), Event::Removed { ids, time_ms }))?;
+        match history::append(store, lane, false, |_| ((), Event::Removed { ids, time_ms })) {
+            Err(Error::Forgotten(_)) => {}
+            other => drop(other?),
+        }
     }
     Ok(thinned)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use store::gc::{KeepRules, execute_but, plan};
 use store::{Capture, Error, LaneKey, NewSnapshot, Pass, Quiescence, SnapshotKind, Store, clear_remains};
 
-use crate::world::{World, format, open};
+use crate::world::{BOOT, World, format, open};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -85,6 +85,20 @@ fn whoever_comes_in_while_a_store_ends_is_in_a_store() {
 }
 
 #[test]
+fn a_lane_that_was_forgotten_while_it_was_captured_stays_forgotten() {
+    let world = World::new();
+    fs::write(world.layer().join("f"), "f".repeat(500)).expect("write");
+    let id = world.snap();
+    let mut writer = world.store.begin().expect("begin");
+    writer.entered();
+    world.store.forget_lane(&world.lane).expect("forget");
+    assert!(matches!(writer.finish(&world.lane, empty()), Err(Error::Forgotten(_))));
+    assert!(matches!(world.store.record_move(&world.lane, id, 1, b"undo"), Err(Error::Forgotten(_))));
+    assert_eq!(world.store.lanes().expect("lanes"), []);
+    assert!(!world.store.knows(&world.lane).expect("asked"));
+}
+
+#[test]
 fn a_store_that_ended_half_is_cleared_or_becomes_one_again() {
     let world = World::new();
     let above = open(&world.dir);
@@ -113,7 +127,7 @@ fn a_writer_leaves_the_room_that_it_was_told_to_and_nothing_of_it_stays() {
         let mut writer = world.store.begin().expect("begin");
         // Others write to this disk, too.
         writer.leave_free(free * 2);
-        let mut capture = Capture::begin(&world.store, &world.lane, 0);
+        let mut capture = Capture::begin(&world.store, &world.lane, 0, BOOT);
         let answer = capture
             .pass(&mut writer, open(&world.layer()).as_fd(), &Pass::at_rest(format()))
             .and_then(|()| capture.finish(&mut writer))
@@ -127,7 +141,7 @@ fn a_writer_leaves_the_room_that_it_was_told_to_and_nothing_of_it_stays() {
     world.restore(id);
     let mut writer = world.store.begin().expect("begin");
     writer.leave_free(u64::MAX);
-    let mut capture = Capture::begin(&world.store, &world.lane, 0);
+    let mut capture = Capture::begin(&world.store, &world.lane, 0, BOOT);
     capture.pass(&mut writer, open(&world.layer()).as_fd(), &Pass::at_rest(format())).expect("pass");
     let captured = capture.finish(&mut writer).expect("finish");
     writer.finish(&world.lane, crate::world::new_snapshot(&captured)).expect("finish");
