@@ -34,6 +34,13 @@ pub fn mkfifo_at(dir: impl AsFd, name: &[u8], mode: u32) -> Result<()> {
         .asked("mknodat", name)
 }
 
+/// Makes the name of a unix socket that nobody listens on; `mode` is subject to the umask.
+pub fn mksock_at(dir: impl AsFd, name: &[u8], mode: u32) -> Result<()> {
+    let dir = dir.as_fd();
+    retry(|| rustix::fs::mknodat(dir, name, FileType::Socket, Mode::from_raw_mode(mode), 0))
+        .asked("mknodat", name)
+}
+
 /// Makes a whiteout (character device 0:0), which needs no privilege since Linux 5.8.
 pub fn whiteout_at(dir: impl AsFd, name: &[u8]) -> Result<()> {
     let dir = dir.as_fd();
@@ -70,19 +77,20 @@ mod tests {
         mkdir_at(&fd, b"d", 0o700).expect("mkdir");
         symlink_at(b"../\xff", &fd, b"l").expect("symlink");
         mkfifo_at(&fd, b"p", 0o600).expect("mkfifo");
+        mksock_at(&fd, b"s", 0o600).expect("mknod");
         link_at(&fd, b"l", &fd, b"l2").expect("link");
         assert_eq!(
             stat_at(&fd, b"l").expect("stat").identity(),
             stat_at(&fd, b"l2").expect("stat").identity()
         );
-        for name in [b"d", b"l", b"p"] {
+        for name in [b"d", b"l", b"p", b"s"] {
             assert!(mkdir_at(&fd, name, 0o700).is_err());
             assert!(symlink_at(b"x", &fd, name).is_err());
             assert!(link_at(&fd, b"l2", &fd, name).is_err());
         }
         assert!(unlink_at(&fd, b"d").is_err());
         rmdir_at(&fd, b"d").expect("rmdir");
-        for name in [b"l" as &[u8], b"l2", b"p"] {
+        for name in [b"l" as &[u8], b"l2", b"p", b"s"] {
             unlink_at(&fd, name).expect("unlink");
         }
         assert!(crate::dir::entries(&fd).expect("list").is_empty());

@@ -1,7 +1,7 @@
 //! Putting things under their final names: the only renames of the project.
 //!
 //! Invariant: a reader of the final name sees the old content or the new, whole, never a piece; after
-//! `Ok` both the bytes and the name are on disk. Rests on rename(2), fsync(2).
+//! `Ok` both the bytes and the name are on disk (but for what says that it is not synced). Rests on rename(2), fsync(2).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +30,15 @@ pub fn write_new_file(dir: impl AsFd, name: &[u8], bytes: &[u8], mode: u32) -> R
     let temp = write_temp(dir, bytes, mode)?;
     rename_noreplace(dir, &temp, dir, name).inspect_err(|_| forget(dir, &temp))?;
     sync_dir(dir)
+}
+
+/// Makes `name` a symbolic link that says `target`, in the place of whatever link stood there: a reader sees one or the
+/// other. Not synced; a link's target never comes to disk later than its name.
+pub fn write_link(dir: impl AsFd, name: &[u8], target: &[u8]) -> Result<()> {
+    let dir = dir.as_fd();
+    let temp = temp_name();
+    crate::node::symlink_at(target, dir, &temp)?;
+    rename_replace(dir, &temp, dir, name).inspect_err(|_| forget(dir, &temp))
 }
 
 /// Makes an empty file under a fresh temporary name in `dir`, for reading and writing. Whoever asks
@@ -256,6 +265,16 @@ mod tests {
         assert_eq!(rename_noreplace(&fd, b"b", &fd, b"a").expect_err("taken").errno, Errno::EXIST);
         rename_noreplace(&fd, b"b", &fd, b"c").expect("rename");
         assert!(keep.path().join("c").is_file());
+    }
+
+    #[test]
+    fn a_link_is_replaced_whole_and_nothing_is_left() {
+        let (_keep, fd) = dir();
+        for target in [b"one".as_slice(), b"a longer one", b"two"] {
+            write_link(&fd, b"l", target).expect("write");
+            assert_eq!(crate::meta::read_link_at(&fd, b"l").expect("read"), target);
+        }
+        assert_eq!(entries(&fd).expect("list").len(), 1);
     }
 
     #[test]

@@ -68,6 +68,9 @@ pub struct ChangeSet {
     pub changes: Vec<Change>,
     /// Entries that could not be compared, each with the reason; never silently dropped.
     pub gaps: Vec<(TreePath, String)>,
+    /// Files of the lane's own layer have further names in it: a lower layer would not keep them together. Only the
+    /// reading of an overlay's layer tells.
+    pub linked: bool,
 }
 
 impl ChangeSet {

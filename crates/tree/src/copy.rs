@@ -16,6 +16,7 @@ use crate::compare::not_portable;
 use crate::descent::{Descent, open_child};
 use crate::dir::entry_of;
 use crate::layer;
+use crate::layer_copy::{Marks, copy_marks, stored};
 use crate::path::TreePath;
 use crate::walk::OTHER_MOUNT;
 
@@ -26,6 +27,8 @@ pub struct CopyOptions {
     pub skip: Vec<TreePath>,
     /// Enter other mounts too.
     pub cross_mounts: bool,
+    /// What is copied is a layer: its marks are part of it, and so are sockets.
+    pub layer: Option<Marks>,
 }
 
 /// How far a copy has come.
@@ -68,18 +71,8 @@ pub fn copy_tree(
     options: &CopyOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Copied> {
-    let mut copier = Copier {
-        to,
-        options,
-        progress,
-        mover: Mover::new(),
-        copied: Copied::default(),
-        links: HashMap::new(),
-        ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
-        umask: umask(to),
-        told: Progress::default(),
-    };
-    copier.run(from)?;
+    let mut copier = Copier::new(to, options, progress);
+    copier.run(from, to)?;
     copier.tell(true);
     Ok(copier.copied)
 }
@@ -88,12 +81,13 @@ pub fn copy_tree(
 const TELL_ENTRIES: u64 = 256;
 const TELL_BYTES: u64 = 32 << 20;
 
-struct Copier<'a> {
+pub(crate) struct Copier<'a> {
+    /// The tree in which first names of hard links stand.
     to: BorrowedFd<'a>,
     options: &'a CopyOptions,
     progress: &'a mut dyn FnMut(Progress),
     mover: Mover,
-    copied: Copied,
+    pub(crate) copied: Copied,
     /// First name of each hard link group.
     links: HashMap<(u64, u64), TreePath>,
     ids: (u32, u32),
@@ -117,13 +111,13 @@ fn read_level(fd: BorrowedFd<'_>, path: TreePath) -> Result<Level> {
 
 /// The two directories that a name is copied between.
 #[derive(Clone, Copy)]
-struct Between<'a> {
-    from: BorrowedFd<'a>,
-    to: BorrowedFd<'a>,
+pub(crate) struct Between<'a> {
+    pub(crate) from: BorrowedFd<'a>,
+    pub(crate) to: BorrowedFd<'a>,
 }
 
 /// An error of the source leaves a gap, one of the target ends the copy.
-enum Failed {
+pub(crate) enum Failed {
     Source(Error),
     Target(Error),
 }
@@ -136,10 +130,29 @@ fn target<T>(answer: Result<T>) -> std::result::Result<T, Failed> {
     answer.map_err(Failed::Target)
 }
 
-impl Copier<'_> {
-    fn run(&mut self, from: BorrowedFd<'_>) -> Result<()> {
+impl<'a> Copier<'a> {
+    pub(crate) fn new(
+        to: BorrowedFd<'a>,
+        options: &'a CopyOptions,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Copier<'a> {
+        Copier {
+            to,
+            options,
+            progress,
+            mover: Mover::new(),
+            copied: Copied::default(),
+            links: HashMap::new(),
+            ids: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+            umask: umask(to),
+            told: Progress::default(),
+        }
+    }
+
+    /// Copies everything below `from` into `to`.
+    pub(crate) fn run(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<()> {
         let mut from = Descent::new(open::dir_beneath(from, b"")?);
-        let mut to = Descent::new(open::dir_beneath(self.to, b"")?);
+        let mut to = Descent::new(open::dir_beneath(to, b"")?);
         let mut levels = vec![read_level(from.here()?, TreePath::root())?];
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.rest.pop() else {
@@ -172,6 +185,16 @@ impl Copier<'_> {
         Ok(())
     }
 
+    /// Copies one name that is no directory.
+    pub(crate) fn leaf(
+        &mut self,
+        at: Between<'_>,
+        name: dir::DirName,
+        path: &TreePath,
+    ) -> std::result::Result<(), Failed> {
+        self.one(at, &name, path).map(drop)
+    }
+
     /// Copies one name; a directory is made and handed back to be filled.
     fn one(
         &mut self,
@@ -195,8 +218,14 @@ impl Copier<'_> {
             }
             FileType::RegularFile => self.file(at, name_bytes, path)?,
             FileType::Symlink | FileType::Fifo => self.node(at, name_bytes, path)?,
+            FileType::Socket if self.options.layer.is_some() => self.node(at, name_bytes, path)?,
             _ => {
                 let stat = source(meta::stat_at(at.from, name_bytes))?;
+                if self.options.layer.is_some() && stat.is_whiteout() {
+                    target(node::whiteout_at(at.to, name_bytes))?;
+                    self.copied.others += 1;
+                    return Ok(None);
+                }
                 self.skip(path.clone(), not_portable(entry_of(&stat).kind));
             }
         }
@@ -252,12 +281,17 @@ impl Copier<'_> {
         if stat.file_type() == FileType::Symlink {
             let says = source(meta::read_link_at(at.from, name))?;
             target(node::symlink_at(&says, at.to, name))?;
-        } else {
+        } else if stat.file_type() == FileType::Fifo {
             target(node::mkfifo_at(at.to, name, stat.permissions() & 0o777))?;
+        } else {
+            target(node::mksock_at(at.to, name, stat.permissions() & 0o777))?;
         }
         let owner = self.keep_owner(&stat, |uid, gid| meta::set_owner_at(at.to, name, uid, gid));
         target(owner)?;
-        if stat.file_type() == FileType::Fifo && self.wants_mode(&stat) {
+        if let Some(marks) = self.options.layer {
+            target(copy_marks(at, name, marks))?;
+        }
+        if stat.file_type() != FileType::Symlink && self.wants_mode(&stat) {
             target(meta::set_mode_at(at.to, name, stat.permissions()))?;
         }
         target(meta::set_times_at(at.to, name, stat.mtime))?;
@@ -296,15 +330,27 @@ impl Copier<'_> {
     }
 
     /// Owner, attributes, mode and times of a finished file or directory, in the order in which none undoes another.
-    fn dress(&self, old: BorrowedFd<'_>, new: BorrowedFd<'_>, stat: &RawStat, dir: bool) -> Result<()> {
+    pub(crate) fn dress(
+        &self,
+        old: BorrowedFd<'_>,
+        new: BorrowedFd<'_>,
+        stat: &RawStat,
+        dir: bool,
+    ) -> Result<()> {
         self.keep_owner(stat, |uid, gid| meta::set_owner_fd(new, uid, gid))?;
-        let attributes = xattrs(old);
+        let attributes = match self.options.layer {
+            Some(marks) => stored(xattr::list(old)?, marks, |name| xattr::get(old, name))?,
+            None => xattrs(old),
+        };
         // An attribute is written only where its file may be.
         let opened = !attributes.is_empty() && stat.permissions() & 0o200 == 0;
         if opened {
             meta::set_mode_fd(new, stat.permissions() | 0o200)?;
         }
-        set_xattrs(new, &attributes)?;
+        match self.options.layer {
+            Some(_) => attributes.iter().try_for_each(|(name, value)| xattr::set(new, name, value))?,
+            None => set_xattrs(new, &attributes)?,
+        }
         if dir || opened || self.wants_mode(stat) {
             meta::set_mode_fd(new, stat.permissions())?;
         }
@@ -329,11 +375,11 @@ impl Copier<'_> {
         }
     }
 
-    fn skip(&mut self, path: TreePath, why: &str) {
+    pub(crate) fn skip(&mut self, path: TreePath, why: &str) {
         self.copied.skipped.push((path, why.to_owned()));
     }
 
-    fn tell(&mut self, last: bool) {
+    pub(crate) fn tell(&mut self, last: bool) {
         let now = Progress {
             entries: self.copied.files + self.copied.dirs + self.copied.others,
             bytes: self.copied.bytes,

@@ -1,30 +1,29 @@
-//! An overlay's upper directory and its lower tree → [`ChangeSet`].
+//! An overlay's upper layer and its lower tree → [`ChangeSet`].
 //!
 //! Invariant: exact in both directions (a change for each difference between the lower tree and the merged
 //! view, none for anything equal), at a cost that follows the upper: the lower is looked up by name, and listed
 //! only where a directory of it was removed, replaced or retyped.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use kernel::{Result, dir, open};
+use kernel::{Result, open};
 
 use crate::change::{ChangeKind, ChangeSet};
 use crate::compare::{CompareOptions, Found, Pair, Side};
-use crate::dir::{DirTree, entry_at};
+use crate::dir::DirTree;
 use crate::entry::Entry;
-use crate::layer::{self, Format};
+use crate::layer::Format;
 use crate::links::{Covered, LinkIndex};
 use crate::path::TreePath;
 use crate::source::Source;
 use crate::union::{Merged, Stands, merges_with};
+use crate::upper::{Bare, DirLayer, Layer};
 
-/// How the upper was mounted.
-#[derive(Debug, Clone)]
+/// How the upper was mounted, and what is to be known of it.
+#[derive(Debug, Clone, Default)]
 pub struct DeltaOptions {
-    /// The namespace of its marks.
-    pub format: Format,
     /// For a mount with `index=on`, what [`LinkIndex::read`] gave: a write through one name of a hard link shows
     /// under all of them, though the upper holds one.
     pub index: Option<Arc<LinkIndex>>,
@@ -32,33 +31,40 @@ pub struct DeltaOptions {
     pub unread: bool,
 }
 
-impl From<Format> for DeltaOptions {
-    fn from(format: Format) -> DeltaOptions {
-        DeltaOptions { format, index: None, unread: false }
-    }
+/// What the lane changed, by its upper directory alone (see [`layer_delta`]).
+pub fn overlay_delta(
+    upper: BorrowedFd<'_>,
+    format: Format,
+    lower: &dyn Source,
+    options: &DeltaOptions,
+) -> Result<ChangeSet> {
+    let upper = DirLayer::new(DirTree::from_fd(open::dir_beneath(upper, b"")?), format);
+    layer_delta(&upper, lower, options)
 }
 
 /// What the lane changed. Exact renames of directories (root mode) are in it; for those of files see
 /// [`crate::rename::find_renames`].
-pub fn overlay_delta(upper: BorrowedFd<'_>, lower: &dyn Source, options: DeltaOptions) -> Result<ChangeSet> {
-    let again = || open::dir_beneath(upper, b"").map(DirTree::from_fd);
-    let upper = again()?;
-    let merged =
-        Merged::new(again()?, Box::new(lower), options.format, Stands::Top).with_index(options.index.clone());
+pub fn layer_delta(upper: &dyn Layer, lower: &dyn Source, options: &DeltaOptions) -> Result<ChangeSet> {
+    let merged = Merged::of(Box::new(upper), Box::new(lower), Stands::Top).with_index(options.index.clone());
     let mut delta = Delta {
-        upper: &upper,
+        upper,
         merged: &merged,
-        format: options.format,
         found: Found::new(lower, CompareOptions { unread: options.unread, ..CompareOptions::default() }),
         moved: HashMap::new(),
         covered: Covered::default(),
+        linked: false,
     };
     delta.run()?;
     if let Some(index) = &options.index {
         delta.other_names(index)?;
     }
-    Ok(delta.found.finish(&delta.moved.into_keys().collect()))
+    let mut set = delta.found.finish(&delta.moved.into_keys().collect());
+    set.linked = delta.linked;
+    Ok(set)
 }
+
+/// A name of the upper and what stands there, where that could be found out.
+type Named = (Vec<u8>, Result<Option<Entry>>);
 
 /// A directory of the upper that is still to be read.
 struct Open {
@@ -70,14 +76,15 @@ struct Open {
 }
 
 struct Delta<'a> {
-    upper: &'a DirTree,
+    upper: &'a dyn Layer,
     merged: &'a Merged<'a>,
-    format: Format,
     found: Found<'a>,
     /// Base directories that were renamed, and where to.
     moved: HashMap<TreePath, TreePath>,
     /// Names of hard links that the upper answers for.
     covered: Covered,
+    /// An entry of the upper has further names.
+    linked: bool,
 }
 
 impl Delta<'_> {
@@ -95,19 +102,18 @@ impl Delta<'_> {
     }
 
     fn directory(&mut self, at: &Open, open: &mut Vec<Open>) -> Result<()> {
-        let fd = self.upper.open_dir(&at.path)?;
-        let names = dir::unread_entries(&fd)?;
+        let names = self.names(&at.path)?;
         if let (Some(base), false) = (&at.base, at.shows) {
             // Nothing shows through, so whatever the upper has not is gone.
             for (name, old) in self.found.base.list_entries(base)? {
-                if names.binary_search_by(|n| n.name.cmp(&name)).is_err() && !old.is_whiteout() {
+                if names.binary_search_by(|(other, _)| other.cmp(&name)).is_err() && !old.is_whiteout() {
                     self.found.gone(base.join(name), old, Pair::Replaced);
                 }
             }
         }
-        for name in names {
-            let path = at.path.join(&name.name);
-            let new = match entry_at(&fd, &name.name) {
+        for (name, entry) in names {
+            let path = at.path.join(&name);
+            let new = match entry {
                 Ok(Some(new)) => new,
                 // A lane that is at work: gone since the directory was read.
                 Ok(None) => continue,
@@ -116,7 +122,8 @@ impl Delta<'_> {
                     continue;
                 }
             };
-            let base = at.base.as_ref().map(|dir| dir.join(&name.name));
+            self.linked |= new.nlink > 1 && !new.is_dir() && !new.is_whiteout();
+            let base = at.base.as_ref().map(|dir| dir.join(&name));
             let old = match base.as_ref().map(|base| self.found.base.entry(base)).transpose() {
                 Ok(old) => old.flatten().filter(|old| !old.is_whiteout()),
                 Err(error) => {
@@ -133,10 +140,10 @@ impl Delta<'_> {
                     self.found.gone(base, old, Pair::Replaced);
                 }
             } else if new.is_dir() {
-                if let Err(error) = self.subdirectory(at, fd.as_fd(), &path, new, old, open) {
+                if let Err(error) = self.subdirectory(at, &path, new, old, open) {
                     self.found.gap(&path, error);
                 }
-            } else if self.is_metadata_only(fd.as_fd(), &name.name, &new)? {
+            } else if new.is_file() && new.size > 0 && self.upper.is_metadata_only(&path)? {
                 self.found.gap(&path, "only the metadata was copied up (metacopy), its content is not known");
             } else {
                 self.other(&path, new, old);
@@ -145,10 +152,21 @@ impl Delta<'_> {
         Ok(())
     }
 
-    /// True for a file that a mount with `metacopy=on` made. Nothing but its mark tells it from a sparse file.
-    fn is_metadata_only(&self, dir: BorrowedFd<'_>, name: &[u8], new: &Entry) -> Result<bool> {
-        let may_be = self.format == Format::Root && new.is_file() && new.size > 0;
-        Ok(may_be && layer::is_metadata_only(dir, name, self.format)?)
+    /// The names of a directory of the upper.
+    fn names(&self, path: &TreePath) -> Result<Vec<Named>> {
+        if let Ok(names) = self.upper.names(path, true) {
+            return Ok(names.into_iter().map(|(name, entry)| (name, Ok(entry))).collect());
+        }
+        // One of them cannot be looked at: each by itself, so that the others are not lost.
+        let names = self.upper.names(path, false)?.into_iter();
+        let look = |(name, entry): (Vec<u8>, Option<Entry>)| match entry {
+            Some(entry) => (name, Ok(Some(entry))),
+            None => {
+                let entry = self.upper.entry(&path.join(&name));
+                (name, entry)
+            }
+        };
+        Ok(names.map(look).collect())
     }
 
     /// A file, link or FIFO of the upper.
@@ -159,7 +177,7 @@ impl Delta<'_> {
         };
         let answer = self.found.pair(
             Side { source: self.found.base, path: &base, entry: &old },
-            Side { source: self.upper, path, entry: &new },
+            Side { source: &Bare(self.upper), path, entry: &new },
         );
         self.found.gone(base, old, answer);
     }
@@ -167,13 +185,12 @@ impl Delta<'_> {
     fn subdirectory(
         &mut self,
         at: &Open,
-        parent: BorrowedFd<'_>,
         path: &TreePath,
         new: Entry,
         old: Option<(TreePath, Entry)>,
         open: &mut Vec<Open>,
     ) -> Result<()> {
-        let marks = layer::dir_marks(parent, path.name(), self.format)?;
+        let marks = self.upper.marks(path)?;
         let parent = at.base.as_ref().filter(|_| at.shows);
         let below = merges_with(&marks, parent, path.name());
         if marks.redirect.is_some()
@@ -200,7 +217,7 @@ impl Delta<'_> {
         };
         let answer = self.found.pair(
             Side { source: self.found.base, path: &base, entry: &old },
-            Side { source: self.upper, path, entry: &new },
+            Side { source: &Bare(self.upper), path, entry: &new },
         );
         let (base, shows) = if answer == Pair::Same && old.is_dir() {
             let shows = below.as_ref() == Some(&base);

@@ -102,6 +102,16 @@ pub fn private_xattr(name: &[u8]) -> bool {
     name.starts_with(USER) || name.starts_with(ROOT)
 }
 
+/// True for what follows the namespace of a mark where it is no mark: a lane had set it, and the kernel escaped it.
+pub(crate) fn is_escaped(mark: &[u8]) -> bool {
+    mark.starts_with(ESCAPE)
+}
+
+/// The value of the mark of a directory that stands for the directory at `path` of the layers below.
+pub(crate) fn redirect_to(path: &crate::path::TreePath) -> Vec<u8> {
+    [b"/", path.as_bytes()].concat()
+}
+
 /// The name under which an attribute that is stored in a layer is shown: `None` for the format's own and for
 /// those that are none of the user's, the unescaped name for one that was escaped.
 pub fn shown_xattr(stored: &[u8]) -> Option<Vec<u8>> {

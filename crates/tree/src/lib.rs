@@ -2,7 +2,7 @@
 //! a lane's delta is a sorted list of changes between two trees.
 //!
 //! Reading order: [`path`] → [`entry`] → [`change`] → [`source`] → [`dir`] and [`union`] (the sources) →
-//! [`layer`], [`upper`] and [`links`] → [`compare`] and [`delta`] (sources to changes) → [`rename`] → [`walk`], [`copy`], [`remove`].
+//! [`layer`], [`upper`], [`stack`] and [`links`] → [`compare`] and [`delta`] (sources to changes) → [`rename`] → [`walk`], [`copy`], [`layer_copy`], [`flatten`], [`remove`].
 
 pub mod change;
 pub mod compare;
@@ -11,13 +11,16 @@ pub mod delta;
 mod descent;
 pub mod dir;
 pub mod entry;
+pub mod flatten;
 pub mod layer;
+pub mod layer_copy;
 pub mod links;
 pub mod path;
 pub mod remove;
 pub mod rename;
 mod rename_dirs;
 pub mod source;
+pub mod stack;
 pub mod union;
 pub mod upper;
 pub mod walk;
@@ -28,5 +31,6 @@ pub use entry::{Entry, Kind, Time};
 pub use links::LinkIndex;
 pub use path::TreePath;
 pub use source::Source;
+pub use stack::Stack;
 pub use union::Union;
 pub use upper::Layer;

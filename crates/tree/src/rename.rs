@@ -39,10 +39,10 @@ pub fn find_renames(set: ChangeSet, base: &dyn Source, lane: &dyn Source) -> Cha
     };
     finder.pair_files();
     if finder.pairs.is_empty() {
-        return ChangeSet { changes: finder.changes, gaps: set.gaps };
+        return ChangeSet { changes: finder.changes, ..set };
     }
     let changes = crate::rename_dirs::collapse(finder.changes, &finder.pairs, &set.gaps, base, lane);
-    let mut set = ChangeSet { changes, gaps: set.gaps };
+    let mut set = ChangeSet { changes, ..set };
     set.sort();
     set
 }

@@ -155,7 +155,7 @@ impl<'a> Merged<'a> {
         Merged::of(Box::new(DirLayer::new(upper, format)), lower, stands)
     }
 
-    fn of(upper: Box<dyn Layer + 'a>, lower: Box<dyn Source + 'a>, stands: Stands) -> Merged<'a> {
+    pub(crate) fn of(upper: Box<dyn Layer + 'a>, lower: Box<dyn Source + 'a>, stands: Stands) -> Merged<'a> {
         Merged { upper, lower, stands, index: None, places: Mutex::new(HashMap::new()) }
     }
 

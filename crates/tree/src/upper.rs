@@ -3,6 +3,7 @@
 //! Invariant: whiteouts are entries here (character device 0:0), and nothing of the layers below shows.
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kernel::{Result, dir, open};
 use rustix::fs::FileType;
@@ -11,7 +12,7 @@ use crate::dir::{DirTree, entry_at};
 use crate::entry::Entry;
 use crate::layer::{self, DirMarks, Format};
 use crate::path::TreePath;
-use crate::source::{Source as _, Xattr};
+use crate::source::{Source, Xattr};
 
 /// A name of a layer's directory; without an entry where nobody looked because it can be no whiteout.
 pub type LayerName = (Vec<u8>, Option<Entry>);
@@ -36,6 +37,76 @@ pub trait Layer {
 
     /// True where the empty file at `path` is a whiteout by attribute. Asked only in directories that are marked so.
     fn is_xattr_whiteout(&self, path: &TreePath) -> Result<bool>;
+
+    /// True where the file at `path` holds no content of its own (`metacopy=on`). Asked only for files that are not empty.
+    fn is_metadata_only(&self, path: &TreePath) -> Result<bool> {
+        let _ = path;
+        Ok(false)
+    }
+
+    /// Where `path` stands on disk: the directory and the name in it; `None` for a layer that is no directory.
+    fn on_disk(&self, path: &TreePath) -> Result<Option<OnDisk>> {
+        let _ = path;
+        Ok(None)
+    }
+}
+
+/// A directory, and a name in it (the empty name: the directory itself).
+pub type OnDisk = (Arc<OwnedFd>, Vec<u8>);
+
+impl<T: Layer + ?Sized> Layer for &T {
+    fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
+        (**self).entry(path)
+    }
+
+    fn marks(&self, path: &TreePath) -> Result<DirMarks> {
+        (**self).marks(path)
+    }
+
+    fn names(&self, path: &TreePath, all: bool) -> Result<Vec<LayerName>> {
+        (**self).names(path, all)
+    }
+
+    fn open(&self, path: &TreePath) -> Result<OwnedFd> {
+        (**self).open(path)
+    }
+
+    fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
+        (**self).xattrs(path)
+    }
+
+    fn is_xattr_whiteout(&self, path: &TreePath) -> Result<bool> {
+        (**self).is_xattr_whiteout(path)
+    }
+
+    fn is_metadata_only(&self, path: &TreePath) -> Result<bool> {
+        (**self).is_metadata_only(path)
+    }
+
+    fn on_disk(&self, path: &TreePath) -> Result<Option<OnDisk>> {
+        (**self).on_disk(path)
+    }
+}
+
+/// What a layer itself holds, whiteouts included, for those that read content by path.
+pub(crate) struct Bare<'a>(pub(crate) &'a dyn Layer);
+
+impl Source for Bare<'_> {
+    fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
+        self.0.entry(path)
+    }
+
+    fn list(&self, path: &TreePath) -> Result<Vec<Vec<u8>>> {
+        Ok(self.0.names(path, true)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn open(&self, path: &TreePath) -> Result<OwnedFd> {
+        self.0.open(path)
+    }
+
+    fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
+        self.0.xattrs(path)
+    }
 }
 
 /// A directory on disk as a layer.
@@ -43,11 +114,25 @@ pub trait Layer {
 pub(crate) struct DirLayer {
     tree: DirTree,
     format: Format,
+    /// The directory that was listed last: most questions are about names in it.
+    near: Mutex<Option<(TreePath, Arc<OwnedFd>)>>,
 }
 
 impl DirLayer {
     pub(crate) fn new(tree: DirTree, format: Format) -> DirLayer {
-        DirLayer { tree, format }
+        DirLayer { tree, format, near: Mutex::new(None) }
+    }
+
+    /// The directory that holds `path`, and the last name.
+    fn parent(&self, path: &TreePath) -> Result<OnDisk> {
+        let near = self.near.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((dir, fd)) = near
+            && path.parent() == Some(dir)
+        {
+            return Ok((fd, path.name().to_vec()));
+        }
+        let (dir, name) = open::parent_beneath(&self.tree, path.as_bytes())?;
+        Ok((Arc::new(dir), name))
     }
 }
 
@@ -60,14 +145,15 @@ impl Layer for DirLayer {
         if path.is_root() {
             return layer::dir_marks(self.tree.fd(), b"", self.format);
         }
-        let (dir, name) = open::parent_beneath(&self.tree, path.as_bytes())?;
-        layer::dir_marks(&dir, &name, self.format)
+        let (dir, name) = self.parent(path)?;
+        layer::dir_marks(&*dir, &name, self.format)
     }
 
     fn names(&self, path: &TreePath, all: bool) -> Result<Vec<LayerName>> {
-        let fd = self.tree.open_dir(path)?;
+        let fd = Arc::new(self.tree.open_dir(path)?);
+        *self.near.lock().unwrap_or_else(PoisonError::into_inner) = Some((path.clone(), Arc::clone(&fd)));
         let mut found = Vec::new();
-        for name in dir::unread_entries(&fd)? {
+        for name in dir::unread_entries(&*fd)? {
             let plain = !matches!(name.kind, None | Some(FileType::CharacterDevice));
             if plain && !all {
                 found.push((name.name, None));
@@ -89,7 +175,22 @@ impl Layer for DirLayer {
     }
 
     fn is_xattr_whiteout(&self, path: &TreePath) -> Result<bool> {
-        let (dir, name) = open::parent_beneath(&self.tree, path.as_bytes())?;
-        layer::is_xattr_whiteout(&dir, &name, self.format)
+        let (dir, name) = self.parent(path)?;
+        layer::is_xattr_whiteout(&*dir, &name, self.format)
+    }
+
+    fn is_metadata_only(&self, path: &TreePath) -> Result<bool> {
+        if self.format == Format::User {
+            return Ok(false);
+        }
+        let (dir, name) = self.parent(path)?;
+        layer::is_metadata_only(&*dir, &name, self.format)
+    }
+
+    fn on_disk(&self, path: &TreePath) -> Result<Option<OnDisk>> {
+        if path.is_root() {
+            return Ok(Some((Arc::new(self.tree.open_dir(path)?), Vec::new())));
+        }
+        self.parent(path).map(Some)
     }
 }

@@ -111,15 +111,15 @@ impl Workspace for OverlayWorkspace {
         let upper = self.upper()?;
         let origin = self.origin()?;
         let index = self.index()?;
-        let options = DeltaOptions { format: self.format(), index: index.clone(), unread: false };
-        let set = overlay_delta(upper.as_fd(), &origin, options)
+        let options = DeltaOptions { index: index.clone(), unread: false };
+        let set = overlay_delta(upper.as_fd(), self.format(), &origin, &options)
             .doing("read the upper layer", &self.layers.upper)?;
         Ok(find_renames(set, &origin, &self.union(index)?))
     }
 
     fn touched(&self) -> Result<ChangeSet> {
-        let options = DeltaOptions { format: self.format(), index: self.index()?, unread: true };
-        overlay_delta(self.upper()?.as_fd(), &self.origin()?, options)
+        let options = DeltaOptions { index: self.index()?, unread: true };
+        overlay_delta(self.upper()?.as_fd(), self.format(), &self.origin()?, &options)
             .doing("read the upper layer", &self.layers.upper)
     }
 

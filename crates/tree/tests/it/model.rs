@@ -9,7 +9,8 @@ use std::path::Path;
 
 use tree::change::{ChangeKind, ChangeSet};
 use tree::entry::{Entry, Kind};
-use tree::{Source, TreePath};
+use tree::layer::DirMarks;
+use tree::{Layer, Source, TreePath};
 
 /// What an entry is, without times and numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,7 @@ impl Model {
                 kind if kind.is_dir() => Kind::Dir,
                 kind if kind.is_symlink() => Kind::Symlink,
                 kind if kind.is_fifo() => Kind::Fifo,
+                kind if kind.is_socket() => Kind::Socket,
                 _ => Kind::File,
             };
             let bytes = match kind {
@@ -76,6 +78,39 @@ impl Model {
             }
         }
         model
+    }
+
+    /// What a layer holds, in times and attributes too, whiteouts and marks included: a line for each entry.
+    pub(crate) fn of_layer(layer: &dyn Layer) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut open = vec![TreePath::root()];
+        while let Some(dir) = open.pop() {
+            // Below what merges with nothing, a mark says nothing.
+            let marks = if dir.is_root() { DirMarks::default() } else { layer.marks(&dir).expect("marks") };
+            for (name, entry) in layer.names(&dir, true).expect("names") {
+                let (path, entry) = (dir.join(&name), entry.expect("looked at"));
+                let at = path.as_bytes().escape_ascii();
+                if entry.is_whiteout() {
+                    // Whether it hides anything is the lower tree's to say.
+                    continue;
+                }
+                let xattrs = layer.xattrs(&path).expect("xattrs");
+                let (mode, times) = (entry.mode, (entry.mtime.sec, entry.mtime.nsec));
+                let bytes = if entry.is_file() {
+                    kernel::bytes::read_all(layer.open(&path).expect("open")).expect("read")
+                } else {
+                    entry.target.clone()
+                };
+                let bytes = bytes.escape_ascii();
+                lines
+                    .push(format!("{at} {:?} {mode:o} {times:?} {xattrs:?} {bytes} {:?}", entry.kind, marks));
+                if entry.is_dir() {
+                    open.push(path);
+                }
+            }
+        }
+        lines.sort();
+        lines
     }
 
     /// What is left when a change set is taken at its word: the meaning that `tree::change` writes down.

@@ -171,6 +171,62 @@ fn a_file_whose_content_was_not_copied_up_is_a_gap() {
     assert_eq!(set.gaps.iter().map(|(path, _)| path.as_bytes()).collect::<Vec<_>>(), [b"five"]);
 }
 
+#[test]
+fn a_copy_of_a_layer_stands_for_it_with_its_hard_links_and_marks() {
+    let base = "echo one >x; ln x y; mkdir d; ln x d/z; echo other >o; ln o o2; mkdir -p e/in; echo e >e/in/e; ln -s x l; ln l l2";
+    for (mode, script) in [Mode::User, Mode::Root, Mode::RootIndexed].into_iter().flat_map(|mode| {
+        [
+            "echo two >x; echo n >n; ln n n2; ln n d/n3; rm o; rm -r e; mkdir e; mkfifo p; ln -s n k; chmod 700 d",
+            "echo two >d/z; rm x; mv y d/y; python3 -c 'import socket; socket.socket(1).bind(\"s\")'",
+            "rm l; mv e f; echo more >>f/in/e; ln o o3; chmod 555 d",
+        ]
+        .map(|script| (mode, script))
+    }) {
+        Case::run(mode, base, script).check_copied();
+    }
+}
+
+/// Runs each script in a mount of its own on the layers of those before, and checks everything.
+fn check_stacked(base: &str, scripts: &[&str]) {
+    for mode in [Mode::User, Mode::Root] {
+        let case = Case::run_stacked(mode, base, scripts);
+        case.check();
+        case.check_flattened();
+    }
+}
+
+#[test]
+fn a_name_that_several_layers_speak_of_is_told_by_the_topmost() {
+    check_stacked(
+        BASE,
+        &[
+            "rm gone; echo 1 >keep; rm -r gen",
+            "echo back >gone; mkdir gen; echo 2 >gen/two",
+            "rm gone; echo 3 >>keep; rm -r gen; mkdir gen",
+        ],
+    );
+    check_stacked(BASE, &["rm -r d2f; echo f >d2f", "rm d2f; mkdir d2f; echo x >d2f/x", "chmod 700 d2f"]);
+    check_stacked(
+        BASE,
+        &["mkdir -p n/m; echo 1 >n/m/1", "rm -r n; mkdir -p n/m; echo 2 >n/m/2", "rm n/m/2; rmdir n/m"],
+    );
+    check_stacked(BASE, &["mkdir -p n/m; echo 1 >n/m/1", "rm -r n/m; rm same", "rm keep"]);
+    check_stacked(BASE, &["chmod 700 deep/er", "echo new >deep/er/new", "rm deep/er/file; rm -r deep"]);
+}
+
+#[test]
+fn a_directory_that_is_renamed_again_in_a_later_layer_is_told_by_where_it_stood_in_the_base() {
+    let base = "mkdir -p e/in d; for n in 1 2 3; do echo $n >e/$n; echo in$n >e/in/$n; done; echo d >d/d";
+    check_stacked(base, &["mv e x", "mv x y; echo new >y/new", "mv y z; rm z/1; mv z/in in"]);
+    check_stacked(base, &["mv e x", "mv x e", "mv e/in e/out"]);
+    check_stacked(base, &["mv e x; mv d e", "mv x/in e/in; mv e d", "mv d/in x/in; mv x e"]);
+    check_stacked(
+        base,
+        &["mv e/in d/in; rm -r e", "mv d e; echo 2 >e/in/2", "mv e/in in; rm -r e; mkdir e; echo d >e/d"],
+    );
+    check_stacked(base, &["mkdir n; mv e n/e", "mv n m", "mv m/e/in m/in; rm -r m/e; mkdir m/e"]);
+}
+
 /// What a program in the lane sets on `user.overlay.*` the kernel stores escaped.
 #[test]
 fn attributes_are_changes_and_escaped_marks_are_attributes() {
@@ -266,5 +322,18 @@ proptest! {
         mode in prop_oneof![Just(Mode::User), Just(Mode::Root), Just(Mode::RootIndexed)],
     ) {
         Case::run(mode, &script(&base), &script(&lane)).check();
+    }
+
+    #[test]
+    fn any_sequence_of_operations_on_three_layers_is_told_exactly(
+        base in prop::collection::vec(step(), 4..24),
+        lane in prop::collection::vec(prop::collection::vec(step(), 1..16), 3),
+        mode in prop_oneof![Just(Mode::User), Just(Mode::Root)],
+    ) {
+        let scripts: Vec<String> = lane.iter().map(|steps| script(steps)).collect();
+        let scripts: Vec<&str> = scripts.iter().map(String::as_str).collect();
+        let case = Case::run_stacked(mode, &script(&base), &scripts);
+        case.check();
+        case.check_flattened();
     }
 }

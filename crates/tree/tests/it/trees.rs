@@ -114,7 +114,7 @@ fn what_is_to_be_skipped_is_neither_copied_nor_told_as_deleted() {
     write(&from, "state/lane/huge", "huge");
     let skip = vec![path("state")];
     let copied =
-        copy(&from, &dir.path().join("to"), &CopyOptions { skip: skip.clone(), cross_mounts: false });
+        copy(&from, &dir.path().join("to"), &CopyOptions { skip: skip.clone(), ..CopyOptions::default() });
     assert_eq!((copied.files, copied.skipped.len()), (1, 0));
     assert!(!dir.path().join("to/state").exists());
     let (base, lane) =

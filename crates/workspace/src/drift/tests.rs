@@ -86,7 +86,7 @@ impl Scene {
     fn drift(&self, changes: Vec<Change>) -> Vec<(String, Drift)> {
         let base = Base::load(&self.home, 0).expect("loaded");
         let origin = DirTree::open(&self.origin).expect("opened");
-        let set = ChangeSet { changes, gaps: Vec::new() };
+        let set = ChangeSet { changes, ..ChangeSet::default() };
         named(drift(&set, &base, &origin).expect("judged"))
     }
 
