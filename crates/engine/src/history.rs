@@ -20,6 +20,7 @@ use store::{
     Record, Snapshot, SnapshotId, SnapshotKind, Store,
 };
 use tree::TreePath;
+use workspace::LaneHome;
 
 use crate::clock;
 use crate::describe;
@@ -110,6 +111,27 @@ pub struct Restored {
     pub left: Vec<(PathBuf, TreePath, String)>,
 }
 
+/// Takes a lane that is removed for good out of its store, and a store in which no lane is left away. The caller holds the
+/// lane's lock and removes its directory next.
+pub fn forget(engine: &Engine, home: &LaneHome) -> Result<()> {
+    let mut above = home.places_elsewhere()?;
+    above.push(engine.state().path().to_owned());
+    for above in above {
+        let path = above.join(STORE);
+        let doing = || format!("forget a lane in {}", path.display());
+        if path.join("format").symlink_metadata().is_err() {
+            continue;
+        }
+        let store = Store::open(kernel::open::root_dir(&path).doing(doing)?)?;
+        store.forget_lane(&LaneKey::new(home.id())?)?;
+        if store.lanes()?.is_empty() {
+            let above = kernel::open::root_dir(&above).doing(doing)?;
+            tree::remove::remove_tree(above.as_fd(), STORE.as_bytes()).doing(doing)?;
+        }
+    }
+    Ok(())
+}
+
 /// The directory of the store of a lane.
 pub fn store_path(engine: &Engine, lane: &OpenLane) -> Result<PathBuf> {
     let places = lane.home.places_elsewhere()?;
@@ -146,7 +168,9 @@ impl LaneHistory {
         if path.join("format").symlink_metadata().is_err() {
             return Ok(None);
         }
-        LaneHistory::open(engine, lane).map(Some)
+        let dir = kernel::open::root_dir(&path).doing(|| format!("open {}", path.display()))?;
+        let store = Store::open(&dir)?;
+        Ok(Some(LaneHistory { store, key: LaneKey::new(&lane.row.id)?, name: lane.row.name.clone() }))
     }
 
     /// What was taken so far.

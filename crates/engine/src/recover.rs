@@ -70,6 +70,7 @@ fn finish_discard(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) -> Res
         Ok(home) => {
             // Without its stamp a lane is half removed; whoever holds it is at it.
             let Some(_lock) = home.try_lock()? else { return Ok(false) };
+            crate::history::forget(engine, &home)?;
             home.remove()?;
         }
         Err(error) if error.is_not_found() => {}
@@ -188,6 +189,7 @@ pub fn empty_trash(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
 fn delete_trashed(engine: &Engine, id: &str) -> Result<()> {
     let home = LaneHome::open_trashed(engine.state().path(), id)?;
     let Some(_lock) = home.try_lock()? else { return Ok(()) };
+    crate::history::forget(engine, &home)?;
     home.remove()?;
     engine.ledger()?.insert_op(&done("expire", id, serde_json::Value::Null))?;
     Ok(())

@@ -16,6 +16,7 @@ use kernel::process::{self, Child, Forked};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use sandbox::channel::{Asked, Channel};
 use store::SnapshotKind;
+use workspace::LaneHome;
 
 use crate::activity::{self, Activity};
 use crate::engine::{Engine, EngineOptions};
@@ -128,10 +129,10 @@ impl Watch {
 }
 
 /// Waits for the last snapshot of a lane that has just come to rest; returns at once where none is being taken.
-pub fn await_last(lane: &OpenLane) {
+pub fn await_last(home: &LaneHome) {
     const PATIENCE: Duration = Duration::from_secs(30);
-    if lane.home.try_lock().is_ok_and(|lock| lock.is_some()) {
-        let dir = lane.home.dir().fd.as_fd();
+    if home.try_lock().is_ok_and(|lock| lock.is_some()) {
+        let dir = home.dir().fd.as_fd();
         let _ = sandbox::channel::ask(dir, sandbox::channel::OUTSIDE, b"wait", PATIENCE);
     }
 }

@@ -56,8 +56,10 @@ pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswe
     let mut left = Vec::new();
     match LaneHome::open(engine.state().path(), &row.id) {
         Ok(home) => {
+            crate::watch::await_last(&home);
             let _lock = lane::hold(&home, &row.name)?;
             if request.now {
+                crate::history::forget(engine, &home)?;
                 let path = home.path().to_owned();
                 if let Err(error) = home.remove() {
                     left.push((path, error.to_string()));

@@ -87,7 +87,7 @@ pub(crate) fn view_of(id: SnapshotId, record: &Record, position: Option<Snapshot
 pub fn log(engine: &Engine, request: &LogRequest) -> Result<LogAnswer> {
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     let lane = lane::open(engine, row)?;
-    crate::watch::await_last(&lane);
+    crate::watch::await_last(&lane.home);
     let history = match LaneHistory::find(engine, &lane)? {
         Some(snapshots) => snapshots.read()?,
         None => store::History::default(),

@@ -68,7 +68,7 @@ pub fn restore(engine: &Engine, request: &RestoreRequest) -> Result<RestoreAnswe
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     let lane = lane::open(engine, row)?;
     let name = lane.row.name.clone();
-    crate::watch::await_last(&lane);
+    crate::watch::await_last(&lane.home);
     let Some(lock) = lane.home.try_lock()? else {
         return Err(EngineError::Live { name, pid: lane.home.holder().ok().flatten() });
     };

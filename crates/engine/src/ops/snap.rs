@@ -78,7 +78,7 @@ pub fn snap(engine: &Engine, request: &SnapRequest) -> Result<SnapAnswer> {
     let kind = if message.is_empty() { SnapshotKind::Asked } else { SnapshotKind::Named };
     let wish = Wish { kind, message: message.into_bytes(), only_if_changed: false };
     let history = LaneHistory::open(engine, &lane)?;
-    crate::watch::await_last(&lane);
+    crate::watch::await_last(&lane.home);
     let taken = match lane.home.try_lock()? {
         Some(_lock) => history.take_at_rest(&lane, &wish)?,
         None => match ask_the_watch(&lane, &history, &wish)? {
