@@ -41,6 +41,16 @@ pub fn write_link(dir: impl AsFd, name: &[u8], target: &[u8]) -> Result<()> {
     rename_replace(dir, &temp, dir, name).inspect_err(|_| forget(dir, &temp))
 }
 
+/// As [`write_file`] without waiting for the disk: after a power failure it may be gone, old, or hold anything. For
+/// what can be made anew and is checked when it is read.
+pub fn write_passing_file(dir: impl AsFd, name: &[u8], bytes: &[u8], mode: u32) -> Result<()> {
+    let dir = dir.as_fd();
+    let (fd, temp) = temp_file(dir, mode)?;
+    crate::bytes::write_all_at(&fd, bytes, 0)
+        .and_then(|()| rename_replace(dir, &temp, dir, name))
+        .inspect_err(|_| forget(dir, &temp))
+}
+
 /// Makes an empty file under a fresh temporary name in `dir`, for reading and writing. Whoever asks
 /// renames or removes it.
 pub fn temp_file(dir: impl AsFd, mode: u32) -> Result<(OwnedFd, Vec<u8>)> {
@@ -243,6 +253,17 @@ mod tests {
             0o666
         );
         assert_eq!(entries(&fd).expect("list").len(), 1);
+    }
+
+    #[test]
+    fn a_passing_file_is_replaced_whole_and_nothing_is_left() {
+        let (keep, fd) = dir();
+        write_passing_file(&fd, b"f", b"one", 0o600).expect("write");
+        write_passing_file(&fd, b"f", b"two", 0o600).expect("write");
+        assert_eq!(std::fs::read(keep.path().join("f")).expect("read"), b"two");
+        std::fs::create_dir(keep.path().join("d")).expect("mkdir");
+        assert!(write_passing_file(&fd, b"d", b"x", 0o600).is_err());
+        assert_eq!(entries(&fd).expect("list").len(), 2);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use kernel::{Result, bytes};
 use crate::change::{Change, ChangeKind, ChangeSet};
 use crate::entry::{Entry, Kind};
 use crate::path::TreePath;
+use crate::recall::Recall;
 use crate::source::Source;
 
 /// Says that two entries of the same path are equal, content included, without reading them.
@@ -27,6 +28,8 @@ pub struct CompareOptions<'a> {
     pub quick_equal: Option<QuickEqual<'a>>,
     /// Nothing is read: two files of one size whose modification times differ count as changed.
     pub unread: bool,
+    /// Asked instead of reading where it remembers: for sums alone.
+    pub recall: Option<&'a Recall>,
 }
 
 impl std::fmt::Debug for CompareOptions<'_> {
@@ -63,34 +66,58 @@ pub(crate) enum Differs {
 }
 
 /// Compares two entries of one type. An error of reading is for the caller to tell.
-pub(crate) fn differs(old: Side<'_>, new: Side<'_>, ignore_owner: bool) -> Result<Differs> {
+pub(crate) fn differs(
+    old: Side<'_>,
+    new: Side<'_>,
+    ignore_owner: bool,
+    recall: Option<&Recall>,
+) -> Result<Differs> {
     let (a, b) = (old.entry, new.entry);
     let content = match a.kind {
         Kind::File if a.size != b.size => true,
         Kind::File if a.size == 0 || a.ino == b.ino && a.dev == b.dev => false,
-        Kind::File => !bytes::same_content(old.source.open(old.path)?, new.source.open(new.path)?)?,
+        Kind::File => !same_content(old, new, recall)?,
         Kind::Symlink => a.target != b.target,
         _ => false,
     };
     if content {
         return Ok(Differs::Content);
     }
+    Ok(if same_meta(old, new, ignore_owner, recall)? { Differs::Not } else { Differs::Meta })
+}
+
+/// True where two entries of one type differ at most in content.
+pub(crate) fn same_meta(
+    old: Side<'_>,
+    new: Side<'_>,
+    ignore_owner: bool,
+    recall: Option<&Recall>,
+) -> Result<bool> {
+    let (a, b) = (old.entry, new.entry);
     // The permission bits of a link mean nothing.
     let mode = a.kind != Kind::Symlink && a.mode != b.mode;
     let owner = !ignore_owner && (a.uid != b.uid || a.gid != b.gid);
-    if mode || owner {
-        return Ok(Differs::Meta);
+    Ok(!mode && !owner && same_xattrs(old, new, recall)?)
+}
+
+/// True where two files hold the same bytes.
+pub(crate) fn same_content(old: Side<'_>, new: Side<'_>, recall: Option<&Recall>) -> Result<bool> {
+    match recall {
+        Some(recall) => recall.same_content(old, new),
+        None => bytes::same_content(old.source.open(old.path)?, new.source.open(new.path)?),
     }
-    Ok(if same_xattrs(old, new)? { Differs::Not } else { Differs::Meta })
 }
 
 /// True where both entries have the same attributes of the user's.
-pub(crate) fn same_xattrs(old: Side<'_>, new: Side<'_>) -> Result<bool> {
+fn same_xattrs(old: Side<'_>, new: Side<'_>, recall: Option<&Recall>) -> Result<bool> {
     // Links and FIFOs cannot have any.
     if !matches!(old.entry.kind, Kind::File | Kind::Dir) {
         return Ok(true);
     }
-    Ok(old.source.xattrs(old.path)? == new.source.xattrs(new.path)?)
+    match recall {
+        Some(recall) => recall.same_xattrs(old, new),
+        None => Ok(old.source.xattrs(old.path)? == new.source.xattrs(new.path)?),
+    }
 }
 
 /// A change set that grows, with the base that it speaks of.
@@ -200,7 +227,7 @@ impl<'a> Found<'a> {
         if self.options.unread && new.entry.is_file() && old.entry.mtime != new.entry.mtime {
             return Differs::Content;
         }
-        differs(old, new, self.options.ignore_owner).unwrap_or_else(|error| {
+        differs(old, new, self.options.ignore_owner, self.options.recall).unwrap_or_else(|error| {
             self.gap(new.path, error);
             if old.entry.is_dir() { Differs::Meta } else { Differs::Content }
         })

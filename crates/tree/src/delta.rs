@@ -17,18 +17,21 @@ use crate::entry::Entry;
 use crate::layer::Format;
 use crate::links::{Covered, LinkIndex};
 use crate::path::TreePath;
+use crate::recall::Recall;
 use crate::source::Source;
 use crate::union::{Merged, Stands, merges_with};
 use crate::upper::{Bare, DirLayer, Layer};
 
 /// How the upper was mounted, and what is to be known of it.
 #[derive(Debug, Clone, Default)]
-pub struct DeltaOptions {
+pub struct DeltaOptions<'a> {
     /// For a mount with `index=on`, what [`LinkIndex::read`] gave: a write through one name of a hard link shows
     /// under all of them, though the upper holds one.
     pub index: Option<Arc<LinkIndex>>,
     /// No content is read: what was written and is equal may be in the list (see [`CompareOptions`]).
     pub unread: bool,
+    /// Asked instead of reading where it remembers: for sums alone.
+    pub recall: Option<&'a Recall>,
 }
 
 /// What the lane changed, by its upper directory alone (see [`layer_delta`]).
@@ -36,7 +39,7 @@ pub fn overlay_delta(
     upper: BorrowedFd<'_>,
     format: Format,
     lower: &dyn Source,
-    options: &DeltaOptions,
+    options: &DeltaOptions<'_>,
 ) -> Result<ChangeSet> {
     let upper = DirLayer::new(DirTree::from_fd(open::dir_beneath(upper, b"")?), format);
     layer_delta(&upper, lower, options)
@@ -44,19 +47,21 @@ pub fn overlay_delta(
 
 /// What the lane changed. Exact renames of directories (root mode) are in it; for those of files see
 /// [`crate::rename::find_renames`].
-pub fn layer_delta(upper: &dyn Layer, lower: &dyn Source, options: &DeltaOptions) -> Result<ChangeSet> {
+pub fn layer_delta(upper: &dyn Layer, lower: &dyn Source, options: &DeltaOptions<'_>) -> Result<ChangeSet> {
     let merged = Merged::of(Box::new(upper), Box::new(lower), Stands::Top).with_index(options.index.clone());
+    let compare =
+        CompareOptions { unread: options.unread, recall: options.recall, ..CompareOptions::default() };
     let mut delta = Delta {
         upper,
         merged: &merged,
-        found: Found::new(lower, CompareOptions { unread: options.unread, ..CompareOptions::default() }),
+        found: Found::new(lower, compare),
         moved: HashMap::new(),
         covered: Covered::default(),
         linked: false,
     };
     delta.run()?;
     if let Some(index) = &options.index {
-        delta.other_names(index)?;
+        delta.other_names(index, options.recall)?;
     }
     let mut set = delta.found.finish(&delta.moved.into_keys().collect());
     set.linked = delta.linked;
@@ -111,7 +116,13 @@ impl Delta<'_> {
                 }
             }
         }
+        let olds = at.base.as_ref().map(|base| {
+            let names: Vec<&[u8]> = names.iter().map(|(name, _)| name.as_slice()).collect();
+            self.found.base.entries_in(base, &names)
+        });
+        let mut olds = olds.into_iter().flatten();
         for (name, entry) in names {
+            let old = olds.next().unwrap_or(Ok(None));
             let path = at.path.join(&name);
             let new = match entry {
                 Ok(Some(new)) => new,
@@ -124,8 +135,8 @@ impl Delta<'_> {
             };
             self.linked |= new.nlink > 1 && !new.is_dir() && !new.is_whiteout();
             let base = at.base.as_ref().map(|dir| dir.join(&name));
-            let old = match base.as_ref().map(|base| self.found.base.entry(base)).transpose() {
-                Ok(old) => old.flatten().filter(|old| !old.is_whiteout()),
+            let old = match old {
+                Ok(old) => old.filter(|old| !old.is_whiteout()),
                 Err(error) => {
                     self.found.gap(&path, error);
                     continue;
@@ -251,8 +262,8 @@ impl Delta<'_> {
 
     /// The names that the upper has not of hard links whose content changed. Only where there are such names is
     /// the lower tree walked: nothing else knows where they stand.
-    fn other_names(&mut self, index: &LinkIndex) -> Result<()> {
-        let mut changed = index.changed()?;
+    fn other_names(&mut self, index: &LinkIndex, recall: Option<&Recall>) -> Result<()> {
+        let mut changed = index.changed(recall)?;
         changed.retain(|inode, names| !self.covered.all(*inode, *names));
         let mut open = if changed.is_empty() { Vec::new() } else { vec![TreePath::root()] };
         while let Some(dir) = open.pop() {

@@ -89,6 +89,48 @@ impl Source for DirTree {
         }
         Ok(found)
     }
+
+    fn entries_in(&self, dir: &TreePath, names: &[&[u8]]) -> Vec<Result<Option<Entry>>> {
+        // One walk to the directory, and no right to read it is needed.
+        match open::path_beneath(&self.root, dir.as_bytes()) {
+            Ok(fd) => names.iter().map(|name| entry_at(&fd, name)).collect(),
+            Err(error) if is_absent(&error) => names.iter().map(|_| Ok(None)).collect(),
+            Err(_) => names.iter().map(|name| self.entry(&dir.join(name))).collect(),
+        }
+    }
+}
+
+/// Entries of one tree, asked for in the order of paths: the directory of the last one stays open, so that its
+/// neighbours cost one call each.
+#[derive(Debug)]
+pub struct Neighbours<'a> {
+    tree: &'a DirTree,
+    /// The directory of the last path; no descriptor where there is no such directory.
+    last: Option<(TreePath, Option<OwnedFd>)>,
+}
+
+impl<'a> Neighbours<'a> {
+    /// Nothing is open yet.
+    pub fn new(tree: &'a DirTree) -> Neighbours<'a> {
+        Neighbours { tree, last: None }
+    }
+
+    /// As [`Source::entry`].
+    pub fn entry(&mut self, path: &TreePath) -> Result<Option<Entry>> {
+        let Some(parent) = path.parent() else { return self.tree.entry(path) };
+        if self.last.as_ref().is_none_or(|(dir, _)| *dir != parent) {
+            let fd = match open::path_beneath(&self.tree.root, parent.as_bytes()) {
+                Ok(fd) => Some(fd),
+                Err(error) if is_absent(&error) => None,
+                Err(error) => return Err(error),
+            };
+            self.last = Some((parent, fd));
+        }
+        match &self.last {
+            Some((_, Some(dir))) => entry_at(dir, path.name()),
+            _ => Ok(None),
+        }
+    }
 }
 
 /// The entry `name` in `dir` (the empty name: `dir` itself, for which `O_PATH` is enough); `None` where there is none.
@@ -179,6 +221,20 @@ mod tests {
         assert!(tree.entry(&TreePath::root()).expect("entry").expect("there").is_dir());
         assert!(tree.open(&path("l/f")).is_err());
         assert!(tree.list(&path("l")).is_err());
+    }
+
+    #[test]
+    fn neighbours_are_the_entries_of_the_tree_in_any_order() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        std::fs::create_dir_all(dir.path().join("d/e")).expect("mkdir");
+        std::fs::write(dir.path().join("d/f"), b"x").expect("write");
+        symlink("d", dir.path().join("l")).expect("symlink");
+        let tree = DirTree::open(dir.path()).expect("open");
+        let mut neighbours = Neighbours::new(&tree);
+        for at in ["", "d", "d/e", "d/f", "l", "l/f", "d/f/x", "d/none", "none/x", "none/y", "d/f", ""] {
+            let at = path(at);
+            assert_eq!(neighbours.entry(&at).expect("entry"), tree.entry(&at).expect("entry"), "{at:?}");
+        }
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //! a lane's delta is a sorted list of changes between two trees.
 //!
 //! Reading order: [`path`] → [`entry`] → [`change`] → [`source`] → [`dir`] and [`union`] (the sources) →
-//! [`layer`], [`upper`], [`stack`] and [`links`] → [`compare`] and [`delta`] (sources to changes) → [`rename`] → [`walk`], [`copy`], [`layer_copy`], [`flatten`], [`remove`].
+//! [`layer`], [`upper`], [`stack`] and [`links`] → [`compare`] and [`delta`] (sources to changes) → [`rename`] and
+//! [`recall`] → [`walk`], [`copy`], [`layer_copy`], [`flatten`], [`remove`].
 
 pub mod change;
 pub mod compare;
 pub mod copy;
 pub mod delta;
 mod descent;
+mod digest;
 pub mod dir;
 pub mod entry;
 pub mod flatten;
@@ -16,6 +18,7 @@ pub mod layer;
 pub mod layer_copy;
 pub mod links;
 pub mod path;
+pub mod recall;
 pub mod remove;
 pub mod rename;
 mod rename_dirs;
@@ -30,6 +33,7 @@ pub use dir::DirTree;
 pub use entry::{Entry, Kind, Time};
 pub use links::LinkIndex;
 pub use path::TreePath;
+pub use recall::Recall;
 pub use source::Source;
 pub use stack::Stack;
 pub use union::Union;

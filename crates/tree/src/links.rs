@@ -17,6 +17,7 @@ use crate::dir::{DirTree, entry_at};
 use crate::entry::Entry;
 use crate::layer;
 use crate::path::TreePath;
+use crate::recall::Recall;
 use crate::source::{Source, Xattr};
 
 /// Device and inode of a lower file.
@@ -92,7 +93,7 @@ impl LinkIndex {
 
     /// The lower inodes whose successor differs, each with its number of names. Those that were only unlinked or
     /// opened do not.
-    pub(crate) fn changed(&self) -> Result<HashMap<Inode, u64>> {
+    pub(crate) fn changed(&self, recall: Option<&Recall>) -> Result<HashMap<Inode, u64>> {
         let mut changed = HashMap::new();
         for (inode, known) in &self.by_inode {
             let old = ByHandle { index: self, handle: &known.handle };
@@ -105,6 +106,7 @@ impl LinkIndex {
                     Side { source: &old, path: &root, entry: &before },
                     Side { source: &self.files, path: &known.name, entry: &after },
                     false,
+                    recall,
                 )? == Differs::Not;
             if !same {
                 changed.insert(*inode, before.nlink);

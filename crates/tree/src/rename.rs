@@ -1,19 +1,17 @@
 //! Finding renames in a change set: files by equal content, then whole directories.
 //!
-//! Invariant: a rename is only ever claimed after the bytes were compared, and the same set gives the same
-//! answer. Sizes are looked at before anything is read; what is read in all is limited, and what is not
+//! Invariant: a rename is only ever claimed after the bytes were compared (for sums: their digests), and the same set
+//! gives the same answer. Sizes are looked at before anything is read; what is read in all is limited, and what is not
 //! looked at stays what it was: a deletion and an addition, which is never wrong.
 
-use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::hash::{BuildHasher as _, Hasher as _};
-
-use kernel::{Result, bytes};
 
 use crate::change::{Change, ChangeKind, ChangeSet};
-use crate::compare::{Differs, Side, differs};
-use crate::entry::{Entry, Kind};
+use crate::compare::{Side, same_content};
+use crate::digest::Digest;
+use crate::entry::{Entry, Kind, Time};
 use crate::path::TreePath;
+use crate::recall::{self, Recall};
 use crate::source::Source;
 
 /// Bytes read at most.
@@ -27,9 +25,25 @@ const PAIRS: usize = 250_000;
 /// holds at least half of the files of a removed one at their old places is that directory renamed. Whatever
 /// cannot be read or would cost too much stays as it was.
 pub fn find_renames(set: ChangeSet, base: &dyn Source, lane: &dyn Source) -> ChangeSet {
+    find(set, base, lane, None)
+}
+
+/// As [`find_renames`], for sums alone: what `recall` remembers is not read again.
+pub fn find_renames_recalled(
+    set: ChangeSet,
+    base: &dyn Source,
+    lane: &dyn Source,
+    recall: &Recall,
+) -> ChangeSet {
+    find(set, base, lane, Some(recall))
+}
+
+fn find(set: ChangeSet, base: &dyn Source, lane: &dyn Source, recall: Option<&Recall>) -> ChangeSet {
     let mut finder = Finder {
         base,
         lane,
+        recall,
+        digests: Recall::empty(Time::default()),
         bytes: BYTES,
         files: FILES,
         pairs: BTreeMap::new(),
@@ -41,7 +55,7 @@ pub fn find_renames(set: ChangeSet, base: &dyn Source, lane: &dyn Source) -> Cha
     if finder.pairs.is_empty() {
         return ChangeSet { changes: finder.changes, ..set };
     }
-    let changes = crate::rename_dirs::collapse(finder.changes, &finder.pairs, &set.gaps, base, lane);
+    let changes = crate::rename_dirs::collapse(finder.changes, &finder.pairs, &set.gaps, base, lane, recall);
     let mut set = ChangeSet { changes, ..set };
     set.sort();
     set
@@ -50,6 +64,9 @@ pub fn find_renames(set: ChangeSet, base: &dyn Source, lane: &dyn Source) -> Cha
 struct Finder<'a> {
     base: &'a dyn Source,
     lane: &'a dyn Source,
+    recall: Option<&'a Recall>,
+    /// Digests of this one search, where nothing is recalled: they say what is worth comparing.
+    digests: Recall,
     bytes: u64,
     files: u64,
     changes: Vec<Change>,
@@ -118,12 +135,12 @@ impl Finder<'_> {
             match key {
                 Key::File(0) => classes.push((true, group)),
                 Key::Symlink(_) => classes.push((true, group)),
-                Key::File(_) => {
+                Key::File(size) => {
                     let group = self.pair_by_name(group);
                     if group.is_pair() {
                         self.pair_if_equal(group.gone[0], group.new[0]);
                     } else if group.is_open() {
-                        classes.extend(self.classes(group).into_iter().map(|class| (false, class)));
+                        classes.extend(self.classes(group, size).into_iter().map(|class| (false, class)));
                     }
                 }
             }
@@ -155,23 +172,53 @@ impl Finder<'_> {
         rest
     }
 
-    /// Splits files of one size into classes of equal content, by a keyed hash that nobody outside can aim at.
-    fn classes(&mut self, group: Group) -> Vec<Group> {
-        let keys = (RandomState::new(), RandomState::new());
-        let mut by_hash: HashMap<(u64, u64), Group> = HashMap::new();
+    /// Splits files of one size into classes of equal content, by a keyed digest that nobody outside can aim at.
+    /// What differs early from everything on the other side is not read to its end.
+    fn classes(&mut self, group: Group, size: u64) -> Vec<Group> {
+        let mut affordable = Group::default();
         for index in group.gone {
-            if let Some(hash) = self.hash(self.base, index, &keys) {
-                by_hash.entry(hash).or_default().gone.push(index);
+            if pay(&mut self.bytes, &mut self.files, size, 1) {
+                affordable.gone.push(index);
             }
         }
         for index in group.new {
-            if let Some(hash) = self.hash(self.lane, index, &keys) {
-                by_hash.entry(hash).or_default().new.push(index);
+            if pay(&mut self.bytes, &mut self.files, size, 1) {
+                affordable.new.push(index);
             }
         }
-        let mut classes: Vec<Group> = by_hash.into_values().filter(Group::is_open).collect();
+        let mut classes = vec![affordable];
+        for step in 0..recall::steps(size) {
+            classes = classes.into_iter().flat_map(|class| self.split(class, step)).collect();
+        }
         classes.sort_by_key(|class| class.new[0]);
         classes
+    }
+
+    fn split(&self, class: Group, step: usize) -> Vec<Group> {
+        let recall = self.recall.unwrap_or(&self.digests);
+        let mut by_digest: HashMap<Digest, Group> = HashMap::new();
+        // A file that cannot be read, or has another size by now, is in no rename.
+        for index in class.gone {
+            if let Some(Ok(Some(digest))) = self.gone_side(index).map(|side| recall.step(side, step)) {
+                by_digest.entry(digest).or_default().gone.push(index);
+            }
+        }
+        for index in class.new {
+            if let Some(Ok(Some(digest))) = self.new_side(index).map(|side| recall.step(side, step)) {
+                by_digest.entry(digest).or_default().new.push(index);
+            }
+        }
+        by_digest.into_values().filter(Group::is_open).collect()
+    }
+
+    fn gone_side(&self, gone: usize) -> Option<Side<'_>> {
+        let change = &self.changes[gone];
+        Some(Side { source: self.base, path: &change.path, entry: change.old.as_ref()? })
+    }
+
+    fn new_side(&self, new: usize) -> Option<Side<'_>> {
+        let change = &self.changes[new];
+        Some(Side { source: self.lane, path: &change.path, entry: change.new.as_ref()? })
     }
 
     /// Pairs equal files so that as many as possible keep their name and their place. Weak content (an empty
@@ -226,45 +273,17 @@ impl Finder<'_> {
     }
 
     fn pair_if_equal(&mut self, gone: usize, new: usize) -> bool {
-        let (old_path, new_path) = (&self.changes[gone].path, &self.changes[new].path);
         let size = self.changes[new].new.as_ref().map_or(0, |entry| entry.size);
         if !pay(&mut self.bytes, &mut self.files, size.saturating_mul(2), 2) {
             return false;
         }
-        let equal =
-            || -> Result<bool> { bytes::same_content(self.base.open(old_path)?, self.lane.open(new_path)?) };
+        let sides = self.gone_side(gone).zip(self.new_side(new));
         // A file that cannot be read is in no rename; whoever needs it will hear why.
-        let equal = equal().unwrap_or(false);
+        let equal = sides.is_some_and(|(old, new)| same_content(old, new, self.recall).unwrap_or(false));
         if equal {
             self.pair(gone, new);
         }
         equal
-    }
-
-    fn hash(
-        &mut self,
-        source: &dyn Source,
-        index: usize,
-        keys: &(RandomState, RandomState),
-    ) -> Option<(u64, u64)> {
-        let change = &self.changes[index];
-        let size = change.new.as_ref().or(change.old.as_ref()).map_or(0, |entry| entry.size);
-        if !pay(&mut self.bytes, &mut self.files, size, 1) {
-            return None;
-        }
-        let file = source.open(&change.path).ok()?;
-        let mut hashers = (keys.0.build_hasher(), keys.1.build_hasher());
-        let mut buffer = vec![0; usize::try_from(size + 1).unwrap_or(usize::MAX).min(256 * 1024)];
-        let mut at = 0;
-        loop {
-            let got = bytes::read_full_at(&file, &mut buffer, at).ok()?;
-            hashers.0.write(&buffer[..got]);
-            hashers.1.write(&buffer[..got]);
-            if got < buffer.len() {
-                return Some((hashers.0.finish(), hashers.1.finish()));
-            }
-            at += got as u64;
-        }
     }
 }
 
@@ -296,16 +315,4 @@ fn split_tail(a: &TreePath, b: &TreePath) -> ((TreePath, TreePath), usize) {
         shared += 1;
     }
     ((a, b), shared)
-}
-
-/// How a base entry that moved along with its directory differs from what it became; unreadable counts as changed.
-pub(crate) fn differs_along(
-    base: &dyn Source,
-    old: (&TreePath, &Entry),
-    lane: &dyn Source,
-    new: (&TreePath, &Entry),
-) -> Differs {
-    let old = Side { source: base, path: old.0, entry: old.1 };
-    let new = Side { source: lane, path: new.0, entry: new.1 };
-    differs(old, new, false).unwrap_or(Differs::Content)
 }

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::change::{Change, ChangeKind};
-use crate::compare::Differs;
+use crate::compare::{Differs, Side, differs, same_meta};
 use crate::entry::Entry;
 use crate::path::TreePath;
-use crate::rename::differs_along;
+use crate::recall::Recall;
 use crate::source::Source;
 
 /// Turns `pairs` (addition → deletion, as indices into `changes`) into renames and collapses directories.
@@ -20,10 +20,12 @@ pub(crate) fn collapse(
     gaps: &[(TreePath, String)],
     base: &dyn Source,
     lane: &dyn Source,
+    recall: Option<&Recall>,
 ) -> Vec<Change> {
     let mut kept = Kept {
         base,
         lane,
+        recall,
         gone: HashMap::new(),
         new: HashMap::new(),
         renames: HashMap::new(),
@@ -81,6 +83,7 @@ struct Moved {
 struct Kept<'a> {
     base: &'a dyn Source,
     lane: &'a dyn Source,
+    recall: Option<&'a Recall>,
     /// Deletions that are part of no rename.
     gone: HashMap<TreePath, Entry>,
     /// Additions that are part of no rename.
@@ -142,14 +145,18 @@ impl Kept<'_> {
         }
     }
 
-    /// How an entry that moved along differs. With `equal`, its content is known to be the same.
+    /// How an entry that moved along differs. With `equal`, its content is known to be the same. What cannot be read
+    /// counts as changed.
     fn along(&self, from: &TreePath, old: &Entry, to: &TreePath, new: &Entry, equal: bool) -> Differs {
-        if equal {
-            // Compared already; asking again as two names of one inode leaves the bytes out.
-            let same = Entry { ino: old.ino, dev: old.dev, ..new.clone() };
-            return differs_along(self.base, (from, old), self.lane, (to, &same));
-        }
-        differs_along(self.base, (from, old), self.lane, (to, new))
+        let old = Side { source: self.base, path: from, entry: old };
+        let new = Side { source: self.lane, path: to, entry: new };
+        let answer = if equal {
+            let same = same_meta(old, new, false, self.recall);
+            same.map(|same| if same { Differs::Not } else { Differs::Meta })
+        } else {
+            differs(old, new, false, self.recall)
+        };
+        answer.unwrap_or(Differs::Content)
     }
 
     fn make(&mut self, from: &TreePath, to: &TreePath, old: Entry, new: Entry, modified: bool) {

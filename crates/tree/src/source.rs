@@ -41,6 +41,11 @@ pub trait Source {
         }
         Ok(found)
     }
+
+    /// The entries of some names in one directory, each as [`Source::entry`] answers for it, in their order.
+    fn entries_in(&self, dir: &TreePath, names: &[&[u8]]) -> Vec<Result<Option<Entry>>> {
+        names.iter().map(|name| self.entry(&dir.join(name))).collect()
+    }
 }
 
 impl<T: Source + ?Sized> Source for &T {
@@ -62,5 +67,9 @@ impl<T: Source + ?Sized> Source for &T {
 
     fn list_entries(&self, path: &TreePath) -> Result<Vec<(Vec<u8>, Entry)>> {
         (**self).list_entries(path)
+    }
+
+    fn entries_in(&self, dir: &TreePath, names: &[&[u8]]) -> Vec<Result<Option<Entry>>> {
+        (**self).entries_in(dir, names)
     }
 }

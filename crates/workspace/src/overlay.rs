@@ -15,9 +15,9 @@ use tree::copy::Progress;
 use tree::delta::{DeltaOptions, overlay_delta};
 use tree::dir::DirTree;
 use tree::layer::Format;
-use tree::rename::find_renames;
+use tree::rename::{find_renames, find_renames_recalled};
 use tree::union::Union;
-use tree::{ChangeSet, LinkIndex, Source, TreePath};
+use tree::{ChangeSet, LinkIndex, Recall, Source, TreePath};
 
 use crate::choose::Strategy;
 use crate::contract::{Cost, LayerAt, Root, Workspace};
@@ -52,6 +52,12 @@ impl OverlayWorkspace {
 
     fn origin(&self) -> Result<DirTree> {
         DirTree::open(&self.root.origin).doing("open the project", &self.root.origin)
+    }
+
+    fn delta(&self, origin: &DirTree, options: DeltaOptions<'_>) -> Result<ChangeSet> {
+        let upper = self.upper()?;
+        overlay_delta(upper.as_fd(), self.format(), origin, &options)
+            .doing("read the upper layer", &self.layers.upper)
     }
 
     fn union(&self, index: Option<Arc<LinkIndex>>) -> Result<Union> {
@@ -108,19 +114,21 @@ impl Workspace for OverlayWorkspace {
     }
 
     fn changes(&self) -> Result<ChangeSet> {
-        let upper = self.upper()?;
-        let origin = self.origin()?;
-        let index = self.index()?;
-        let options = DeltaOptions { index: index.clone(), unread: false };
-        let set = overlay_delta(upper.as_fd(), self.format(), &origin, &options)
-            .doing("read the upper layer", &self.layers.upper)?;
+        let (origin, index) = (self.origin()?, self.index()?);
+        let set = self.delta(&origin, DeltaOptions { index: index.clone(), ..DeltaOptions::default() })?;
         Ok(find_renames(set, &origin, &self.union(index)?))
     }
 
     fn touched(&self) -> Result<ChangeSet> {
-        let options = DeltaOptions { index: self.index()?, unread: true };
-        overlay_delta(self.upper()?.as_fd(), self.format(), &self.origin()?, &options)
-            .doing("read the upper layer", &self.layers.upper)
+        let options = DeltaOptions { index: self.index()?, unread: true, ..DeltaOptions::default() };
+        self.delta(&self.origin()?, options)
+    }
+
+    fn sums(&self, recall: &Recall) -> Result<ChangeSet> {
+        let (origin, index) = (self.origin()?, self.index()?);
+        let options = DeltaOptions { index: index.clone(), recall: Some(recall), ..DeltaOptions::default() };
+        let set = self.delta(&origin, options)?;
+        Ok(find_renames_recalled(set, &origin, &self.union(index)?, recall))
     }
 
     fn lane_tree(&self) -> Result<Box<dyn Source>> {

@@ -13,9 +13,9 @@ use tree::delta::{DeltaOptions, layer_delta, overlay_delta};
 use tree::flatten::flatten;
 use tree::layer::Format;
 use tree::layer_copy::copy_layer;
-use tree::rename::find_renames;
+use tree::rename::{find_renames, find_renames_recalled};
 use tree::union::over_layer;
-use tree::{DirTree, LinkIndex, Source, Stack, Union};
+use tree::{DirTree, LinkIndex, Recall, Source, Stack, Time, Union};
 
 use crate::model::{Model, naive_changes};
 
@@ -31,6 +31,9 @@ pub(crate) enum Mode {
     /// With `metacopy=on`, which no lane has, but which a kernel may have as its default.
     RootMetacopy,
 }
+
+/// Long after whatever a test writes.
+const LATER: Time = Time { sec: i64::MAX / 4, nsec: 0 };
 
 /// The ordinary user that tests run as when they are started by root.
 const USER: u32 = 1001;
@@ -119,13 +122,22 @@ impl Case {
     }
 
     pub(crate) fn delta(&self) -> ChangeSet {
-        let options = DeltaOptions { index: self.index(), unread: false };
+        self.delta_with(None)
+    }
+
+    fn delta_with(&self, recall: Option<&Recall>) -> ChangeSet {
+        let options = DeltaOptions { index: self.index(), recall, ..DeltaOptions::default() };
         let (upper, lower) = (self.tree("upper"), self.tree("lower"));
         match self.sealed.is_empty() {
             true => overlay_delta(upper.fd(), self.format(), &lower, &options),
             false => layer_delta(&self.stack(), &lower, &options),
         }
         .expect("delta")
+    }
+
+    /// The changes as sums count them.
+    fn recalled(&self, recall: &Recall) -> ChangeSet {
+        find_renames_recalled(self.delta_with(Some(recall)), &self.tree("lower"), &*self.union(), recall)
     }
 
     /// The upper and what it stands on as one layer.
@@ -187,6 +199,13 @@ impl Case {
             texts(&renamed)
         );
         assert_eq!(base.noise(&renamed, &shown), Vec::<String>::new(), "noise in the renames of {told}");
+
+        // Sums count the same changes, also where everything is remembered.
+        let recall = Recall::empty(LATER);
+        assert_eq!(self.recalled(&recall), renamed, "what is counted of {told}");
+        let recall = Recall::from_bytes(&recall.to_bytes(), LATER).expect("written just now");
+        assert_eq!(self.recalled(&recall), renamed, "what is remembered of {told}");
+        assert_eq!(recall.bytes_read(), 0, "bytes read again of {told}");
     }
 
     /// The layers that the upper stands on made one: what is told must stay, and the kernel must see it so too.
