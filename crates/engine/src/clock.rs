@@ -14,6 +14,12 @@ pub fn now_ms() -> i64 {
     }
 }
 
+/// The time of day as file times are told.
+pub fn now() -> tree::Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    tree::Time { sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nsec: since.subsec_nanos() }
+}
+
 /// Forty random bits. Falls back to time and process id where the kernel's pool is not ready, which
 /// is good enough: ids and names are checked for being taken.
 pub fn random() -> u64 {

@@ -148,6 +148,18 @@ impl OpenLane {
         self.roots.iter().map(|root| root.changes().map_err(|error| gone_or(&self.row, error))).collect()
     }
 
+    /// As [`OpenLane::changes`], for sums alone: what an earlier sum read of content is not read again.
+    pub fn summed(&self) -> Result<Vec<RootDelta>> {
+        let now = crate::clock::now();
+        let summed = |root: &OpenRoot| {
+            let recall = self.home.recall(root.index, now);
+            let delta = root.delta_of(root.workspace.sums(&recall)?)?;
+            self.home.remember(root.index, &recall);
+            Ok(delta)
+        };
+        self.roots.iter().map(|root| summed(root).map_err(|error| gone_or(&self.row, error))).collect()
+    }
+
     /// What was written, root by root, without reading content: enough to ask whether drift meets it.
     pub fn touched(&self) -> Result<Vec<RootDelta>> {
         let touched = |root: &OpenRoot| root.delta_of(root.workspace.touched()?);

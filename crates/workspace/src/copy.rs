@@ -128,7 +128,7 @@ impl Workspace for CopyWorkspace {
         let mut skip = self.root.skipped();
         skip.extend(copied.unread());
         let is_untouched = |path: &TreePath, _: &Entry, now: &Entry| {
-            copied.get(path).is_some_and(|made| is_same_state(&made.entry, now))
+            copied.get(path).is_ok_and(|made| made.is_some_and(|made| is_same_state(&made.entry, now)))
         };
         // A user's copy of somebody else's file is his own; that is no change of the lane's.
         let ignore_owner = self.root.mode == MountMode::User;
@@ -162,7 +162,9 @@ impl Workspace for CopyWorkspace {
         let mut counts = |path: &TreePath, entry: &Entry| {
             let is_shared = copied.is_all_cloned()
                 && entry.is_file()
-                && copied.get(path).is_some_and(|made| is_same_state(&made.entry, entry));
+                && copied
+                    .get(path)
+                    .is_ok_and(|made| made.is_some_and(|made| is_same_state(&made.entry, entry)));
             !is_shared
         };
         Ok(allocated_below(self.copy()?.fd(), &mut counts))
@@ -186,11 +188,11 @@ struct CopyBase {
 
 impl Source for CopyBase {
     fn entry(&self, path: &TreePath) -> kernel::Result<Option<Entry>> {
-        Ok(self.manifest.get(path).map(|recorded| recorded.entry))
+        Ok(self.manifest.get(path).map_err(of_kernel)?.map(|recorded| recorded.entry))
     }
 
     fn list(&self, path: &TreePath) -> kernel::Result<Vec<Vec<u8>>> {
-        Ok(self.manifest.names_in(path))
+        self.manifest.names_in(path).map_err(of_kernel)
     }
 
     fn open(&self, path: &TreePath) -> kernel::Result<OwnedFd> {
@@ -209,5 +211,13 @@ impl Source for CopyBase {
             Err(error) if error.is_not_found() => Ok(Vec::new()),
             other => other,
         }
+    }
+}
+
+/// An error of the record as one of reading the tree that it stands for.
+fn of_kernel(error: Error) -> kernel::Error {
+    match error {
+        Error::Kernel { source, .. } => source,
+        other => kernel::Error::new("read", other.to_string(), kernel::Errno::BADMSG),
     }
 }

@@ -22,13 +22,13 @@
 
 use std::collections::HashMap;
 
-use tree::dir::DirTree;
+use tree::dir::{DirTree, Neighbours};
 use tree::walk::{Visit, walk};
 use tree::{Change, ChangeKind, ChangeSet, Entry, Source as _, Time, TreePath};
 
 use crate::base::Base;
 use crate::error::{Doing as _, Result};
-use crate::manifest::{Manifest, is_same_state};
+use crate::manifest::{Manifest, Recorded, is_same_state};
 
 /// In which way a path is not what it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,9 +75,18 @@ pub fn drift_all(base: &Base, origin: &DirTree, skip: &[TreePath]) -> Result<Vec
     Ok(found)
 }
 
+/// What stands in the origin under a path.
+#[derive(PartialEq)]
+enum Looked {
+    At(Option<Entry>),
+    /// The host closed a directory above it.
+    Closed,
+}
+
 struct Judge<'a> {
     base: &'a Base,
     origin: &'a DirTree,
+    entries: Neighbours<'a>,
     /// Whether a directory is surely the one that the base had under this path.
     same_dir: HashMap<TreePath, bool>,
     ctimes: HashMap<TreePath, Option<Time>>,
@@ -90,8 +99,14 @@ impl<'a> Judge<'a> {
         let root = kernel::meta::stat_fd(origin.fd()).doing("look at the project", "")?;
         // A lane whose stamp knows no inode (0) predates the record; its root is taken on trust.
         let is_same = base.root_ino == 0 || base.root_ino == root.ino;
-        let mut judge =
-            Judge { base, origin, same_dir: HashMap::new(), ctimes: HashMap::new(), had_dir: HashMap::new() };
+        let mut judge = Judge {
+            base,
+            origin,
+            entries: Neighbours::new(origin),
+            same_dir: HashMap::new(),
+            ctimes: HashMap::new(),
+            had_dir: HashMap::new(),
+        };
         judge.same_dir.insert(TreePath::root(), is_same);
         Ok(judge)
     }
@@ -111,11 +126,12 @@ impl<'a> Judge<'a> {
             return Ok(());
         }
         let had_it = change.kind != ChangeKind::Add;
-        if change.kind == ChangeKind::Delete && matches!(self.origin.entry(&change.path), Ok(None)) {
+        let now = self.look(&change.path)?;
+        if change.kind == ChangeKind::Delete && now == Looked::At(None) {
             // Both sides deleted it.
             return Ok(());
         }
-        self.note(&change.path, had_it, found)?;
+        self.say(&change.path, &now, had_it, found)?;
         let takes_dir = matches!(change.kind, ChangeKind::Delete | ChangeKind::Retype);
         if takes_dir && change.old.as_ref().is_some_and(Entry::is_dir) {
             self.new_names(&change.path, found)?;
@@ -124,10 +140,22 @@ impl<'a> Judge<'a> {
     }
 
     fn note(&mut self, path: &TreePath, had_it: bool, found: &mut Vec<Drifted>) -> Result<()> {
-        let what = match self.origin.entry(path) {
-            // The host closed a directory above it: nothing can be said, and nothing must be written.
-            Err(error) if error.errno == kernel::Errno::ACCESS => Some(Drift::BaseUnknown),
-            other => self.judge(path, other.doing("look at", to_path(path))?.as_ref(), had_it)?,
+        let now = self.look(path)?;
+        self.say(path, &now, had_it, found)
+    }
+
+    fn look(&mut self, path: &TreePath) -> Result<Looked> {
+        match self.entries.entry(path) {
+            Err(error) if error.errno == kernel::Errno::ACCESS => Ok(Looked::Closed),
+            other => Ok(Looked::At(other.doing("look at", to_path(path))?)),
+        }
+    }
+
+    fn say(&mut self, path: &TreePath, now: &Looked, had_it: bool, found: &mut Vec<Drifted>) -> Result<()> {
+        let what = match now {
+            // Nothing can be said, and nothing must be written.
+            Looked::Closed => Some(Drift::BaseUnknown),
+            Looked::At(now) => self.judge(path, now.as_ref(), had_it)?,
         };
         found.extend(what.map(|what| Drifted { path: path.clone(), what }));
         Ok(())
@@ -137,7 +165,7 @@ impl<'a> Judge<'a> {
     /// that the base had it.
     fn judge(&mut self, path: &TreePath, now: Option<&Entry>, had_it: bool) -> Result<Option<Drift>> {
         let Some(manifest) = self.manifest() else { return self.judge_by_time(path, now, had_it) };
-        let Some(was) = manifest.get(path) else {
+        let Some(was) = manifest.get(path)? else {
             // Below what could not be read anything may have been.
             let is_blind = manifest.unread().any(|dir| path.starts_with(&dir));
             return Ok(match now {
@@ -146,7 +174,17 @@ impl<'a> Judge<'a> {
                 None => None,
             });
         };
-        if !self.was_same_place(path, manifest) || (was.is_later && !was.entry.is_dir()) {
+        self.judge_recorded(path, &was, now, manifest)
+    }
+
+    fn judge_recorded(
+        &mut self,
+        path: &TreePath,
+        was: &Recorded,
+        now: Option<&Entry>,
+        manifest: &Manifest,
+    ) -> Result<Option<Drift>> {
+        if !self.was_same_place(path, manifest)? || (was.is_later && !was.entry.is_dir()) {
             return Ok(Some(Drift::BaseUnknown));
         }
         let Some(now) = now else { return Ok(Some(Drift::Deleted)) };
@@ -154,7 +192,7 @@ impl<'a> Judge<'a> {
             () if was.entry.kind != now.kind || was.entry.ino != now.ino => Some(Drift::Replaced),
             // Names come and go in a directory; each name is judged by itself.
             () if now.is_dir() && was.entry.mode != now.mode => Some(Drift::Modified),
-            () if now.is_dir() && was.is_later && !self.base_had_dir(path, manifest) => {
+            () if now.is_dir() && was.is_later && !self.base_had_dir(path, manifest)? => {
                 Some(Drift::BaseUnknown)
             }
             () if now.is_dir() || is_same_state(&was.entry, now) => None,
@@ -174,26 +212,28 @@ impl<'a> Judge<'a> {
     }
 
     /// By the manifest: when `path` was recorded, were the directories above it the base's own?
-    fn was_same_place(&mut self, path: &TreePath, manifest: &Manifest) -> bool {
-        path.parent().is_none_or(|parent| self.base_had_dir(&parent, manifest))
+    fn was_same_place(&mut self, path: &TreePath, manifest: &Manifest) -> Result<bool> {
+        path.parent().map_or(Ok(true), |parent| self.base_had_dir(&parent, manifest))
     }
 
-    fn base_had_dir(&mut self, dir: &TreePath, manifest: &Manifest) -> bool {
+    fn base_had_dir(&mut self, dir: &TreePath, manifest: &Manifest) -> Result<bool> {
         if let Some(known) = self.had_dir.get(dir) {
-            return *known;
+            return Ok(*known);
         }
-        let had = self.find_base_dir(dir, manifest);
+        let had = self.find_base_dir(dir, manifest)?;
         self.had_dir.insert(dir.clone(), had);
-        had
+        Ok(had)
     }
 
-    fn find_base_dir(&mut self, dir: &TreePath, manifest: &Manifest) -> bool {
+    fn find_base_dir(&mut self, dir: &TreePath, manifest: &Manifest) -> Result<bool> {
         let Some(parent) = dir.parent() else {
-            let recorded = manifest.get(dir).map(|root| root.entry.ino);
-            return self.base.root_ino == 0 || recorded.is_none_or(|ino| ino == self.base.root_ino);
+            let recorded = manifest.get(dir)?.map(|root| root.entry.ino);
+            return Ok(self.base.root_ino == 0 || recorded.is_none_or(|ino| ino == self.base.root_ino));
         };
-        let is_later = |dir: &TreePath| manifest.get(dir).is_none_or(|recorded| recorded.is_later);
-        (!is_later(dir) || !is_later(&parent)) && self.base_had_dir(&parent, manifest)
+        let is_later = |dir: &TreePath| -> Result<bool> {
+            Ok(manifest.get(dir)?.is_none_or(|recorded| recorded.is_later))
+        };
+        Ok((!is_later(dir)? || !is_later(&parent)?) && self.base_had_dir(&parent, manifest)?)
     }
 
     /// By the times of today: is this directory the one that the base had?
@@ -213,9 +253,9 @@ impl<'a> Judge<'a> {
         let ctime = match self.ctimes.get(dir) {
             Some(known) => *known,
             None => {
-                let ctime = match self.origin.entry(dir) {
-                    Err(error) if error.errno == kernel::Errno::ACCESS => None,
-                    other => other.doing("look at", to_path(dir))?.map(|entry| entry.ctime),
+                let ctime = match self.look(dir)? {
+                    Looked::Closed => None,
+                    Looked::At(now) => now.map(|entry| entry.ctime),
                 };
                 self.ctimes.insert(dir.clone(), ctime);
                 ctime
@@ -235,7 +275,7 @@ impl<'a> Judge<'a> {
             }
             other => other.doing("list", to_path(dir))?,
         };
-        let known = manifest.names_in(dir);
+        let known = manifest.names_in(dir)?;
         for name in names.iter().filter(|name| known.binary_search(name).is_err()) {
             self.note(&dir.join(name), false, found)?;
         }
@@ -265,23 +305,30 @@ impl<'a> Judge<'a> {
             });
         }
         let mut found = Vec::new();
-        for (path, now) in &there {
-            let had_it = self.manifest().is_none() || self.manifest().is_some_and(|m| m.get(path).is_some());
-            if now.is_dir() && self.manifest().is_none() {
-                // Without a record a later directory says only that names came and went.
-                continue;
+        let Some(manifest) = self.manifest() else {
+            // Without a record a later directory says only that names came and went.
+            for (path, now) in there.iter().filter(|(_, now)| !now.is_dir()) {
+                let what = self.judge_by_time(path, Some(now), true)?;
+                found.extend(what.map(|what| Drifted { path: path.clone(), what }));
             }
-            if let Some(what) = self.judge(path, Some(now), had_it)? {
-                found.push(Drifted { path: path.clone(), what });
+            return Ok(found);
+        };
+        // Both are sorted: what is in one alone was made, or is gone.
+        let mut there = there.into_iter().peekable();
+        for told in manifest.below(top)? {
+            let (path, was) = told?;
+            while let Some((new, now)) = there.next_if(|(new, _)| *new < path) {
+                self.say(&new, &Looked::At(Some(now)), false, &mut found)?;
             }
+            let now = there.next_if(|(there, _)| *there == path).map(|(_, now)| now);
+            let what = match &now {
+                Some(now) => self.judge_recorded(&path, &was, Some(now), manifest)?,
+                None => (!skip.iter().any(|skip| path.starts_with(skip))).then_some(Drift::Deleted),
+            };
+            found.extend(what.map(|what| Drifted { path, what }));
         }
-        let gone = self.manifest().into_iter().flat_map(|manifest| manifest.below(top));
-        for (path, _) in gone {
-            if there.binary_search_by(|(known, _)| known.cmp(&path)).is_err()
-                && !skip.iter().any(|s| path.starts_with(s))
-            {
-                found.push(Drifted { path, what: Drift::Deleted });
-            }
+        for (new, now) in there {
+            self.say(&new, &Looked::At(Some(now)), false, &mut found)?;
         }
         Ok(found)
     }

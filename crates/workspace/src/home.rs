@@ -9,6 +9,7 @@
 //!                    <i>.at        a link to the directory that holds these, where they stand elsewhere
 //!                    manifest.<i>  what the base of root i was (see `manifest`)
 //!                    copied.<i>    what its copy was when it was made
+//!                    recall.<i>    what was read of content for sums of root i; may go at any time
 //!                    home-<part>.u home-<part>.w   layers over parts of the home directory
 //! <state>/trash/<id>               the same, discarded
 //! <state>/spare/<id>               an empty one, to make the next lane of (see `spare`)
@@ -31,6 +32,7 @@ use kernel::lock::Lock;
 use kernel::{Errno, node, open};
 use rustix::fs::FlockOperation;
 use tree::walk::{Visit, walk};
+use tree::{Recall, Time};
 
 use crate::error::{Doing as _, Error, Result};
 use crate::layer_place::{self, LayerPlace, mkdir_if_absent};
@@ -305,11 +307,28 @@ impl LaneHome {
         let (mut seen, mut same) = (0, true);
         let gaps = walk(copy.as_fd(), &mut |path, entry| {
             seen += 1;
-            same &= copied.get(path).is_some_and(|made| is_same_state(&made.entry, entry));
+            same &=
+                copied.get(path).is_ok_and(|made| made.is_some_and(|made| is_same_state(&made.entry, entry)));
             if same { Visit::Enter } else { Visit::Stop }
         });
-        let recorded = copied.iter().filter(|(path, _)| !path.is_root()).count();
-        Ok(same && seen == recorded && gaps.is_empty())
+        // The root is recorded too.
+        Ok(same && seen + 1 == copied.len() && gaps.is_empty())
+    }
+
+    /// What is remembered of the content in root `index`; nothing where that is not there or damaged. `now` is the
+    /// time of day.
+    pub fn recall(&self, index: usize, now: Time) -> Recall {
+        let bytes = read_file(&self.dir.fd, recall_name(index).as_bytes()).ok().flatten();
+        bytes.and_then(|bytes| Recall::from_bytes(&bytes, now)).unwrap_or_else(|| Recall::empty(now))
+    }
+
+    /// Keeps what was learned. Best effort: without it sums take longer.
+    pub fn remember(&self, index: usize, recall: &Recall) {
+        if recall.has_news() {
+            let name = recall_name(index);
+            let _only_time_is_lost =
+                kernel::publish::write_passing_file(&self.dir.fd, name.as_bytes(), &recall.to_bytes(), 0o600);
+        }
     }
 
     pub(crate) fn names(&self) -> Result<Vec<Vec<u8>>> {
@@ -460,6 +479,10 @@ pub(crate) fn fresh_work(dir: BorrowedFd<'_>, layers: &Layers, mode: MountMode) 
         }
         (Err(error), _) => Err(error).doing("make work directory", &layers.work),
     }
+}
+
+fn recall_name(index: usize) -> String {
+    format!("recall.{index}")
 }
 
 /// Removes a tree of ours; that it is gone already is success.

@@ -38,6 +38,43 @@ fn the_line_before_says_what_you_got_and_the_line_after_what_changed() {
 }
 
 #[test]
+fn the_closing_line_counts_what_diff_names_however_often_a_file_is_written() {
+    each(|world| {
+        world.lane("work");
+        let large = "x".repeat(200_000);
+        world.ok(&["run", "-n", "work", "--", "sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x >new"]);
+        world.ok(&["keep", "work", "new", "--yes"]);
+        assert_eq!(world.content("new").as_deref(), Some(large.as_bytes()));
+        // Each time the file has its old size; only now and then it has its old content.
+        let closing = |script: &str, says: &str| {
+            let ran = world.ok(&["exec", "work", "--", "sh", "-c", script]);
+            let told = ran.err();
+            let closing = told.lines().rfind(|line| line.starts_with("lane work · "));
+            assert_eq!(closing, Some(format!("lane work · {says}").as_str()), "{script}: {ran}");
+            let named = world.ok(&["diff", "work", "--name-only"]).out().lines().count();
+            let listed = world.json(&["ls"])[0]["changes"]["total"].as_u64();
+            assert_eq!(listed, Some(named as u64), "{script}");
+        };
+        let same = "cat new >copy; mv copy new";
+        let other = "printf y | dd of=new bs=1 seek=199999 conv=notrunc 2>/dev/null";
+        let back = "printf x | dd of=new bs=1 seek=199999 conv=notrunc 2>/dev/null";
+        for (script, says) in [
+            (same, "no changes"),
+            (other, "1 modified"),
+            (":", "1 modified"),
+            (back, "no changes"),
+            (same, "no changes"),
+            ("ln new twice", "1 added"),
+            ("rm twice; mv new moved", "1 renamed"),
+            ("cat moved >copy; mv copy moved", "1 renamed"),
+            ("mv moved new", "no changes"),
+        ] {
+            closing(script, says);
+        }
+    });
+}
+
+#[test]
 fn what_was_done_in_a_lane_is_diffed_and_kept() {
     each(|world| {
         world.lane("work");

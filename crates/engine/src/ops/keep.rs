@@ -330,6 +330,8 @@ impl PreparedKeep {
     fn base_record(&self, root: &OpenRoot, origin: &DirTree) -> Result<Manifest> {
         let home = self.lane.home.dir();
         if let Some(manifest) = Manifest::load(home, root.index)? {
+            // What is damaged is found before anything is kept, and not after.
+            manifest.check()?;
             return Ok(manifest);
         }
         let since = workspace::base::read_stamp(&self.lane.home)?.time;

@@ -76,7 +76,7 @@ fn look(engine: &Engine, row: ledger::Lane) -> Result<ListedLane> {
     let read = || -> Result<(Counts, u64)> {
         let lane = lane::open(engine, row)?;
         let mut sums = Counts::default();
-        for root in lane.changes()? {
+        for root in lane.summed()? {
             sums.add(&root.counts());
         }
         Ok((sums, lane.exclusive_bytes()?))

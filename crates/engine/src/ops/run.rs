@@ -403,7 +403,7 @@ fn answer(
 }
 
 fn looked_at(engine: &Engine, lane: &OpenLane, exit: Exit, cost: Option<Cost>) -> Result<RunAnswer> {
-    let deltas = lane.changes()?;
+    let deltas = lane.summed()?;
     let drift = lane.drift(&deltas)?;
     let changes: Vec<RootChanges> =
         deltas.iter().map(|delta| RootChanges { root: delta.root.clone(), counts: delta.counts() }).collect();

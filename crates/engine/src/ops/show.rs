@@ -43,7 +43,7 @@ pub fn show(engine: &Engine, request: &ShowRequest) -> Result<ShowAnswer> {
     let view = describe::lane(engine, &row)?;
     let runs = engine.ledger()?.runs(&row.id)?.iter().map(describe::run).collect();
     let lane = lane::open(engine, row)?;
-    let deltas = lane.changes()?;
+    let deltas = lane.summed()?;
     let drift = lane.drift(&deltas)?;
     let changes: Vec<RootChanges> =
         deltas.iter().map(|delta| RootChanges { root: delta.root.clone(), counts: delta.counts() }).collect();

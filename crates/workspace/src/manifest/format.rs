@@ -1,14 +1,16 @@
-//! The bytes of a manifest, version 1. All numbers are little-endian.
+//! The bytes of a manifest, version 2. All numbers are little-endian.
 //!
 //! ```text
 //! header   64 bytes: magic "LANEMAN1", version, record size, count, blob length, gaps length, sum, 1 if all is cloned, zeros
 //! records  88 bytes each, sorted by path
 //! blob     path of each entry, then its link target
 //! gaps     length and path of each directory that could not be read
+//! sums     8 bytes for each 16 KiB of all between the header and here
 //! ```
 //!
-//! Records have one size, so that loading decodes nothing and a lookup is a binary search. The sum covers
-//! all but the header; it finds damage, not forgery (the file lies in the user's own state directory).
+//! Records have one size, so that loading decodes nothing and a lookup is a binary search that reads a few pages.
+//! The sum in the header covers the header and the sums; they find damage, not forgery (the file lies in the
+//! user's own state directory).
 
 use tree::{Entry, Kind, Time};
 
@@ -16,8 +18,12 @@ use super::Recorded;
 
 pub(super) const HEADER: usize = 64;
 pub(super) const RECORD: usize = 88;
+/// Bytes under one sum.
+pub(super) const PAGE: usize = 16 * 1024;
 const MAGIC: &[u8; 8] = b"LANEMAN1";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Where the header's sum stands.
+const SUM: usize = 40;
 
 const LATER: u8 = 1;
 
@@ -26,59 +32,102 @@ pub(super) struct Header {
     pub(super) count: usize,
     pub(super) blob_len: usize,
     pub(super) gaps_len: usize,
-    pub(super) sum: Sum,
     pub(super) all_cloned: bool,
 }
 
 impl Header {
-    /// Reads and checks the whole: sizes, sum and every record's bounds.
-    pub(super) fn read(bytes: &[u8]) -> Option<Header> {
-        let head = bytes.get(..HEADER)?;
+    /// Reads a header and what it says of the file; `None` where it is none of this version. Its sum is checked by
+    /// [`Header::is_sum`], once the sums of the pages are known.
+    pub(super) fn read(head: &[u8; HEADER]) -> Option<Header> {
         if &head[..8] != MAGIC || u32_at(head, 8) != VERSION || u32_at(head, 12) as usize != RECORD {
             return None;
         }
         let length = |at| usize::try_from(u64_at(head, at)).ok();
         let (count, blob_len, gaps_len) = (length(16)?, length(24)?, length(32)?);
-        let records_len = count.checked_mul(RECORD)?;
-        let expected = HEADER.checked_add(records_len)?.checked_add(blob_len)?.checked_add(gaps_len)?;
-        if bytes.len() != expected {
-            return None;
-        }
-        let (records, rest) = bytes[HEADER..].split_at(records_len);
-        let (blob, gaps) = rest.split_at(blob_len);
-        let mut sum = Sum::default();
-        [records, blob, gaps].into_iter().for_each(|part| sum.add(part));
-        if sum.0 != u64_at(head, 40) {
-            return None;
-        }
-        let fits = |record: &[u8]| {
-            let end = u64_at(record, 0)
-                .checked_add(u64::from(u32_at(record, 8)))
-                .and_then(|end| end.checked_add(u64::from(u32_at(record, 12))));
-            end.is_some_and(|end| end <= blob_len as u64) && kind(record[16]).is_some()
-        };
-        if !records.chunks_exact(RECORD).all(fits) {
-            return None;
-        }
-        Some(Header { count, blob_len, gaps_len, sum, all_cloned: head[48] == 1 })
+        let header = Header { count, blob_len, gaps_len, all_cloned: head[48] == 1 };
+        header.checked_file_len()?;
+        Some(header)
     }
 
-    pub(super) fn to_bytes(self) -> [u8; HEADER] {
+    /// Bytes between the header and the sums.
+    pub(super) fn body_len(&self) -> usize {
+        self.count * RECORD + self.blob_len + self.gaps_len
+    }
+
+    /// Bytes of the whole file.
+    pub(super) fn file_len(&self) -> usize {
+        HEADER + self.body_len() + 8 * self.body_len().div_ceil(PAGE)
+    }
+
+    fn checked_file_len(&self) -> Option<usize> {
+        let records = self.count.checked_mul(RECORD)?;
+        let body = records.checked_add(self.blob_len)?.checked_add(self.gaps_len)?;
+        body.div_ceil(PAGE).checked_mul(8)?.checked_add(body)?.checked_add(HEADER)
+    }
+
+    /// True where the header's sum is that of these bytes of the header and the sums of the pages.
+    pub(super) fn is_sum(head: &[u8; HEADER], sums: &[u8]) -> bool {
+        whole_sum(head, sums).0 == u64_at(head, SUM)
+    }
+
+    /// The header of a file whose pages have these sums.
+    pub(super) fn to_bytes(self, sums: &[u8]) -> [u8; HEADER] {
         let mut out = [0; HEADER];
         out[..8].copy_from_slice(MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
         out[12..16].copy_from_slice(&(RECORD as u32).to_le_bytes());
-        for (at, number) in [
-            (16, self.count as u64),
-            (24, self.blob_len as u64),
-            (32, self.gaps_len as u64),
-            (40, self.sum.0),
-        ] {
-            out[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        for (at, number) in [(16, self.count), (24, self.blob_len), (32, self.gaps_len)] {
+            out[at..at + 8].copy_from_slice(&(number as u64).to_le_bytes());
         }
         out[48] = u8::from(self.all_cloned);
+        let sum = whole_sum(&out, sums).0;
+        out[SUM..SUM + 8].copy_from_slice(&sum.to_le_bytes());
         out
     }
+}
+
+fn whole_sum(head: &[u8; HEADER], sums: &[u8]) -> Sum {
+    let mut sum = Sum::default();
+    [&head[..SUM], &head[SUM + 8..], sums].into_iter().for_each(|part| sum.add(part));
+    sum
+}
+
+/// The sums of a body that is written from front to back.
+#[derive(Debug, Default)]
+pub(super) struct PageSums {
+    done: Vec<u8>,
+    page: Vec<u8>,
+}
+
+impl PageSums {
+    pub(super) fn add(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (now, rest) = bytes.split_at(bytes.len().min(PAGE - self.page.len()));
+            self.page.extend_from_slice(now);
+            bytes = rest;
+            if self.page.len() == PAGE {
+                self.close();
+            }
+        }
+    }
+
+    /// All sums as they stand in the file.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        if !self.page.is_empty() {
+            self.close();
+        }
+        self.done
+    }
+
+    fn close(&mut self) {
+        self.done.extend_from_slice(&Sum::of(&self.page).0.to_le_bytes());
+        self.page.clear();
+    }
+}
+
+/// The sums as they stand in the file.
+pub(super) fn decode_sums(bytes: &[u8]) -> Vec<Sum> {
+    bytes.chunks_exact(8).map(|sum| Sum(u64_at(sum, 0))).collect()
 }
 
 /// Appends one unreadable path.
@@ -121,9 +170,15 @@ pub(super) fn encode(path: &[u8], entry: &Entry, is_later: bool, records: &mut V
     blob.extend_from_slice(&entry.target);
 }
 
-pub(super) fn path<'a>(record: &[u8], blob: &'a [u8]) -> &'a [u8] {
-    let start = u64_at(record, 0) as usize;
-    &blob[start..start + u32_at(record, 8) as usize]
+/// Where in the blob the path of a record stands.
+pub(super) fn path_place(record: &[u8]) -> (usize, usize) {
+    (u64_at(record, 0) as usize, u32_at(record, 8) as usize)
+}
+
+/// Where in the blob the link target of a record stands.
+pub(super) fn target_place(record: &[u8]) -> (usize, usize) {
+    let (path, len) = path_place(record);
+    (path.saturating_add(len), u32_at(record, 12) as usize)
 }
 
 pub(super) fn owner(record: &[u8]) -> (u32, u32) {
@@ -134,13 +189,12 @@ pub(super) fn ino(record: &[u8]) -> u64 {
     u64_at(record, 24)
 }
 
-pub(super) fn decode(record: &[u8], blob: &[u8]) -> Recorded {
-    let after_path = u64_at(record, 0) as usize + u32_at(record, 8) as usize;
-    let target = blob[after_path..after_path + u32_at(record, 12) as usize].to_vec();
+/// What a record with this link target says; `None` where it has a kind that nobody wrote.
+pub(super) fn decode(record: &[u8], target: Vec<u8>) -> Option<Recorded> {
     let time = |at| Time { sec: u64_at(record, at) as i64, nsec: u32_at(record, at + 8) };
     let (uid, gid) = owner(record);
     let entry = Entry {
-        kind: kind(record[16]).unwrap_or(Kind::File),
+        kind: kind(record[16])?,
         mode: u32_at(record, 72),
         uid,
         gid,
@@ -154,7 +208,7 @@ pub(super) fn decode(record: &[u8], blob: &[u8]) -> Recorded {
         rdev: 0,
         target,
     };
-    Recorded { entry, is_later: record[17] & LATER != 0, is_unread: false }
+    Some(Recorded { entry, is_later: record[17] & LATER != 0, is_unread: false })
 }
 
 const KINDS: [Kind; 7] =
@@ -176,12 +230,18 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes[at..at + 8].iter().rev().fold(0, |sum, b| sum << 8 | u64::from(*b))
 }
 
-/// A fast sum over eight bytes at a time; parts are added in the order of the file.
+/// A fast sum over eight bytes at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Sum(u64);
 
 impl Sum {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
+    pub(super) fn of(bytes: &[u8]) -> Sum {
+        let mut sum = Sum::default();
+        sum.add(bytes);
+        sum
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
         let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         let mut words = bytes.chunks_exact(8);
         self.0 = words.by_ref().fold(self.0, |sum, word| step(sum, u64_at(word, 0)));

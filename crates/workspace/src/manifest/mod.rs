@@ -6,12 +6,12 @@
 //! as the base.
 
 mod format;
+mod pages;
 mod record;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
-use kernel::error::Asked as _;
 use tree::dir::DirTree;
 use tree::{Entry, Kind, Time, TreePath};
 
@@ -33,12 +33,14 @@ pub struct Recorded {
     pub is_unread: bool,
 }
 
-/// A loaded manifest. Loading is one read; entries are decoded when they are asked for.
-#[derive(Clone)]
+/// A manifest on disk. Opening reads its head; entries are read and decoded when they are asked for, so that neither
+/// time nor memory follows its size. Any question may find it damaged.
 pub struct Manifest {
-    bytes: Vec<u8>,
+    pages: pages::Pages,
     header: format::Header,
     unread: Vec<Vec<u8>>,
+    /// Where the last path was, or would be: those that are asked for one after the other mostly stand together.
+    last: Cell<usize>,
 }
 
 impl std::fmt::Debug for Manifest {
@@ -60,16 +62,38 @@ impl Manifest {
 
     pub(crate) fn load_named(home: &HomeDir, name: &str) -> Result<Option<Manifest>> {
         let path = home.path.join(name);
-        let Some(bytes) = read_whole(home, name).doing("read manifest", &path)? else { return Ok(None) };
-        Manifest::from_bytes(bytes, path).map(Some)
+        let file = match kernel::open::file_beneath(&home.fd, name.as_bytes()) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            other => other.doing("open manifest", &path)?,
+        };
+        let damaged = || Error::Damaged { what: "manifest", path: path.clone() };
+        let read = |len: usize, at: usize| -> Result<Vec<u8>> {
+            let mut bytes = vec![0; len];
+            let got = kernel::bytes::read_full_at(&file, &mut bytes, at as u64);
+            if got.doing("read manifest", &path)? < len { Err(damaged()) } else { Ok(bytes) }
+        };
+        let size = kernel::meta::stat_fd(&file).doing("look at manifest", &path)?.size;
+        let head = read(format::HEADER, 0)?;
+        let head: &[u8; format::HEADER] = head.first_chunk().ok_or_else(damaged)?;
+        let header = format::Header::read(head).ok_or_else(damaged)?;
+        if header.file_len() as u64 != size {
+            return Err(damaged());
+        }
+        let end = format::HEADER + header.body_len();
+        let sums = read(header.file_len() - end, end)?;
+        if !format::Header::is_sum(head, &sums) {
+            return Err(damaged());
+        }
+        let sums = format::decode_sums(&sums);
+        let pages = pages::Pages::new(file, path, header.body_len(), sums);
+        let mut gaps = Vec::new();
+        pages.read(header.body_len() - header.gaps_len, header.gaps_len, &mut gaps)?;
+        Ok(Some(Manifest { pages, header, unread: format::decode_gaps(&gaps), last: Cell::new(0) }))
     }
 
-    /// Checks bytes and takes them as a manifest; `path` names them in an error.
-    pub fn from_bytes(bytes: Vec<u8>, path: impl Into<PathBuf>) -> Result<Manifest> {
-        let header = format::Header::read(&bytes)
-            .ok_or_else(|| Error::Damaged { what: "manifest", path: path.into() })?;
-        let unread = format::decode_gaps(&bytes[bytes.len() - header.gaps_len..]);
-        Ok(Manifest { bytes, header, unread })
+    /// Reads the whole of it once, so that no later question finds it damaged.
+    pub fn check(&self) -> Result<()> {
+        (0..self.pages.count()).try_for_each(|number| self.pages.check(number))
     }
 
     /// How many entries it has, the root included.
@@ -83,14 +107,17 @@ impl Manifest {
     }
 
     /// What it says of `path`.
-    pub fn get(&self, path: &TreePath) -> Option<Recorded> {
-        self.find(path).map(|at| self.recorded(at))
+    pub fn get(&self, path: &TreePath) -> Result<Option<Recorded>> {
+        self.find(path)?.map(|at| self.recorded(at)).transpose()
     }
 
     /// Everything recorded strictly below the directory at `path`, in order.
-    pub fn below(&self, path: &TreePath) -> impl Iterator<Item = (TreePath, Recorded)> + '_ {
-        let (from, to) = self.find(path).map_or((0, 0), |at| (at + 1, self.end_of(at)));
-        (from..to).filter_map(|at| Some((TreePath::new(self.path_at(at)).ok()?, self.recorded(at))))
+    pub fn below(&self, path: &TreePath) -> Result<impl Iterator<Item = Result<(TreePath, Recorded)>> + '_> {
+        let (from, to) = match self.find(path)? {
+            Some(at) => (at + 1, self.end_of(at)?),
+            None => (0, 0),
+        };
+        Ok((from..to).map(|at| self.told(at)))
     }
 
     /// True where every file of the tree shared its bytes with another when it was recorded.
@@ -99,41 +126,47 @@ impl Manifest {
     }
 
     /// The names that were in the directory at `path`.
-    pub fn names_in(&self, path: &TreePath) -> Vec<Vec<u8>> {
+    pub fn names_in(&self, path: &TreePath) -> Result<Vec<Vec<u8>>> {
         let prefix_len = if path.is_root() { 0 } else { path.as_bytes().len() + 1 };
-        let Some(dir) = self.find(path) else { return Vec::new() };
+        let Some(dir) = self.find(path)? else { return Ok(Vec::new()) };
         let mut at = dir + 1;
-        let mut names = Vec::new();
+        let (mut names, mut child) = (Vec::new(), Vec::new());
         while at < self.len() {
-            let child = self.path_at(at);
-            if !is_below(child, path.as_bytes()) {
+            self.path_at(at, &mut child)?;
+            if !is_below(&child, path.as_bytes()) {
                 break;
             }
             names.push(child[prefix_len..].to_vec());
-            at = self.end_of(at);
+            at = self.end_of(at)?;
         }
-        names
+        Ok(names)
     }
 
     /// Every recorded path with what is said of it, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (TreePath, Recorded)> + '_ {
-        (0..self.len()).filter_map(|at| Some((TreePath::new(self.path_at(at)).ok()?, self.recorded(at))))
+    pub fn iter(&self) -> impl Iterator<Item = Result<(TreePath, Recorded)>> + '_ {
+        (0..self.len()).map(|at| self.told(at))
     }
 
     /// Recorded names beside `paths` of the files that `paths` name, where the origin has them as they are
     /// recorded. What happens to a file under one name changes its state under all of them.
     pub fn other_names(&self, paths: &[TreePath], origin: &DirTree) -> Result<Vec<TreePath>> {
-        let linked = |file: &Recorded| file.entry.nlink > 1 && !file.entry.is_dir();
-        let files = paths.iter().filter_map(|path| self.get(path).filter(linked));
-        let inodes: BTreeSet<u64> = files.map(|file| file.entry.ino).collect();
+        let mut inodes = BTreeSet::new();
+        for path in paths {
+            let linked = |file: &Recorded| file.entry.nlink > 1 && !file.entry.is_dir();
+            inodes.extend(self.get(path)?.filter(linked).map(|file| file.entry.ino));
+        }
         let mut found = Vec::new();
         if inodes.is_empty() {
             return Ok(found);
         }
         let named: BTreeSet<&TreePath> = paths.iter().collect();
-        for at in (0..self.len()).filter(|at| inodes.contains(&format::ino(self.record(*at)))) {
-            let Ok(path) = TreePath::new(self.path_at(at)) else { continue };
-            let was = self.recorded(at);
+        let mut record = Vec::new();
+        for at in 0..self.len() {
+            self.record(at, &mut record)?;
+            if !inodes.contains(&format::ino(&record)) {
+                continue;
+            }
+            let (path, was) = self.told(at)?;
             if named.contains(&path) || was.is_later || was.entry.is_dir() {
                 continue;
             }
@@ -151,14 +184,16 @@ impl Manifest {
     }
 
     /// Owners other than the caller, from a full walk.
-    pub fn foreign_owners(&self, root: &std::path::Path) -> ForeignOwners {
+    pub fn foreign_owners(&self, root: &std::path::Path) -> Result<ForeignOwners> {
         let caller = crate::origin::caller();
         let mut found = ForeignOwners { checked_fully: self.unread.is_empty(), ..ForeignOwners::default() };
+        let (mut record, mut path) = (Vec::new(), Vec::new());
         for at in 0..self.len() {
-            let owner = format::owner(self.record(at));
-            found.note(caller, owner, || root.join(path_of(self.path_at(at))));
+            self.record(at, &mut record)?;
+            self.path_at(at, &mut path)?;
+            found.note(caller, format::owner(&record), || root.join(path_of(&path)));
         }
-        found
+        Ok(found)
     }
 
     /// Publishes, as the manifest of root `index`, this one with `paths` (and their parent directories) as
@@ -174,6 +209,7 @@ impl Manifest {
         index: usize,
     ) -> Result<()> {
         let mut touched: BTreeMap<TreePath, Option<(Entry, bool)>> = BTreeMap::new();
+        let (mut gone, mut came): (Vec<TreePath>, Vec<TreePath>) = (Vec::new(), Vec::new());
         for path in paths.iter().flat_map(|path| std::iter::successors(Some(path.clone()), TreePath::parent))
         {
             if touched.contains_key(&path) {
@@ -181,35 +217,31 @@ impl Manifest {
             }
             let now = tree::Source::entry(origin, &path).doing("look at", path_of(path.as_bytes()))?;
             // A directory that held unknown names still does.
-            let keeps = self.get(&path).is_some_and(|was| was.is_later);
+            let was = self.get(&path)?;
+            let keeps = was.as_ref().is_some_and(|was| was.is_later);
             let now = now.map(|entry| {
                 let is_later = entry.is_dir() && keeps;
                 (entry, is_later)
             });
+            let was_dir = was.is_some_and(|was| was.entry.is_dir());
+            match (was_dir, now.as_ref().is_some_and(|(entry, _)| entry.is_dir())) {
+                (true, false) => gone.push(path.clone()),
+                (false, true) => came.push(path.clone()),
+                _ => {}
+            }
             touched.insert(path, now);
         }
         for path in also {
             let now = tree::Source::entry(origin, path).doing("look at", path_of(path.as_bytes()))?;
             touched.entry(path.clone()).or_insert(now.map(|entry| (entry, false)));
         }
-        let was_dir = |path: &TreePath| self.get(path).is_some_and(|was| was.entry.is_dir());
-        let is_dir = |now: &Option<(Entry, bool)>| now.as_ref().is_some_and(|(entry, _)| entry.is_dir());
-        let gone: Vec<TreePath> = touched
-            .iter()
-            .filter(|(path, now)| was_dir(path) && !is_dir(now))
-            .map(|(path, _)| path.clone())
-            .collect();
-        let came: Vec<TreePath> = touched
-            .iter()
-            .filter(|(path, now)| !was_dir(path) && is_dir(now))
-            .map(|(path, _)| path.clone())
-            .collect();
         for dir in came {
             add_below(origin, &dir, &mut touched)?;
         }
         let mut draft = Draft::begin(home)?;
         let mut touched = touched.into_iter().peekable();
-        for (path, recorded) in self.iter() {
+        for told in self.iter() {
+            let (path, recorded) = told?;
             while let Some((new_path, new)) = touched.next_if(|(new, _)| *new < path) {
                 push_if_there(&mut draft, &new_path, new)?;
             }
@@ -228,50 +260,94 @@ impl Manifest {
         draft.publish(&file_name(index))
     }
 
-    fn record(&self, at: usize) -> &[u8] {
-        let start = format::HEADER + at * format::RECORD;
-        &self.bytes[start..start + format::RECORD]
+    fn record(&self, at: usize, record: &mut Vec<u8>) -> Result<()> {
+        self.pages.read(at * format::RECORD, format::RECORD, record)
     }
 
-    fn path_at(&self, at: usize) -> &[u8] {
-        format::path(self.record(at), self.blob())
+    fn blob(&self, (at, len): (usize, usize), out: &mut Vec<u8>) -> Result<()> {
+        if at.checked_add(len).is_none_or(|end| end > self.header.blob_len) {
+            return Err(self.pages.damaged());
+        }
+        self.pages.read(self.header.count * format::RECORD + at, len, out)
     }
 
-    fn blob(&self) -> &[u8] {
-        let start = format::HEADER + self.header.count * format::RECORD;
-        &self.bytes[start..start + self.header.blob_len]
+    fn path_at(&self, at: usize, path: &mut Vec<u8>) -> Result<()> {
+        self.record(at, path)?;
+        let place = format::path_place(path);
+        self.blob(place, path)
     }
 
-    fn recorded(&self, at: usize) -> Recorded {
-        let mut recorded = format::decode(self.record(at), self.blob());
-        recorded.is_unread = self.unread.iter().any(|path| path == self.path_at(at));
-        recorded
+    fn told(&self, at: usize) -> Result<(TreePath, Recorded)> {
+        let mut path = Vec::new();
+        self.path_at(at, &mut path)?;
+        let path = TreePath::new(path).map_err(|_| self.pages.damaged())?;
+        Ok((path, self.recorded(at)?))
     }
 
-    fn find(&self, path: &TreePath) -> Option<usize> {
-        let at = self.lower_bound(path.as_bytes());
-        (at < self.len() && self.path_at(at) == path.as_bytes()).then_some(at)
+    fn recorded(&self, at: usize) -> Result<Recorded> {
+        let (mut record, mut bytes) = (Vec::new(), Vec::new());
+        self.record(at, &mut record)?;
+        self.blob(format::target_place(&record), &mut bytes)?;
+        let mut recorded = format::decode(&record, bytes).ok_or_else(|| self.pages.damaged())?;
+        if !self.unread.is_empty() {
+            let mut path = Vec::new();
+            self.blob(format::path_place(&record), &mut path)?;
+            recorded.is_unread = self.unread.contains(&path);
+        }
+        Ok(recorded)
     }
 
-    /// Index of the first entry that is not before `path`.
-    fn lower_bound(&self, path: &[u8]) -> usize {
-        self.partition(0, |other| compare(other, path).is_lt())
+    fn find(&self, path: &TreePath) -> Result<Option<usize>> {
+        let (path, mut there) = (path.as_bytes(), Vec::new());
+        let mut is_before = |at: usize| -> Result<bool> {
+            self.path_at(at, &mut there)?;
+            Ok(compare(&there, path).is_lt())
+        };
+        // In steps that double away from the last place, then by halves between the last two steps.
+        let last = self.last.get();
+        let mut step = 1;
+        let (low, high) = if last < self.len() && is_before(last)? {
+            let mut low = last + 1;
+            while low + step < self.len() && is_before(low + step)? {
+                low += step + 1;
+                step *= 2;
+            }
+            (low, self.len().min(low + step))
+        } else {
+            let mut high = last;
+            while step < high && !is_before(high - step)? {
+                high -= step;
+                step *= 2;
+            }
+            (high.saturating_sub(step), high)
+        };
+        let at = partition(low, high, is_before)?;
+        self.last.set(at);
+        if at == self.len() {
+            return Ok(None);
+        }
+        self.path_at(at, &mut there)?;
+        Ok((there == path).then_some(at))
     }
 
     /// Index after the entry at `at` and everything below it.
-    fn end_of(&self, at: usize) -> usize {
-        let path = self.path_at(at);
-        self.partition(at + 1, |other| is_below(other, path))
+    fn end_of(&self, at: usize) -> Result<usize> {
+        let (mut path, mut other) = (Vec::new(), Vec::new());
+        self.path_at(at, &mut path)?;
+        partition(at + 1, self.len(), |at| {
+            self.path_at(at, &mut other)?;
+            Ok(is_below(&other, &path))
+        })
     }
+}
 
-    fn partition(&self, from: usize, holds: impl Fn(&[u8]) -> bool) -> usize {
-        let (mut low, mut high) = (from, self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if holds(self.path_at(middle)) { low = middle + 1 } else { high = middle }
-        }
-        low
+/// The first index of a range that does not hold, or its end; those before it hold.
+fn partition(mut low: usize, mut high: usize, mut holds: impl FnMut(usize) -> Result<bool>) -> Result<usize> {
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle)? { low = middle + 1 } else { high = middle }
     }
+    Ok(low)
 }
 
 /// Notes everything below a directory that is not noted yet.
@@ -302,7 +378,10 @@ fn push_if_there(draft: &mut Draft, path: &TreePath, entry: Option<(Entry, bool)
 /// The order of [`TreePath`] on bare bytes.
 fn compare(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let key = |b: &u8| if *b == b'/' { 0 } else { *b };
-    a.iter().map(key).cmp(b.iter().map(key))
+    // What they begin with in common, whole words at a time.
+    let words = a.chunks_exact(16).zip(b.chunks_exact(16));
+    let common = 16 * words.take_while(|(one, two)| one == two).count();
+    a[common..].iter().map(key).cmp(b[common..].iter().map(key))
 }
 
 fn is_below(path: &[u8], dir: &[u8]) -> bool {
@@ -312,19 +391,6 @@ fn is_below(path: &[u8], dir: &[u8]) -> bool {
 fn path_of(bytes: &[u8]) -> &std::path::Path {
     use std::os::unix::ffi::OsStrExt as _;
     std::path::Path::new(std::ffi::OsStr::from_bytes(bytes))
-}
-
-fn read_whole(home: &HomeDir, name: &str) -> kernel::Result<Option<Vec<u8>>> {
-    use std::io::Read as _;
-    let file = match kernel::open::file_beneath(&home.fd, name.as_bytes()) {
-        Err(error) if error.is_not_found() => return Ok(None),
-        other => other?,
-    };
-    let mut file = std::fs::File::from(file);
-    let size = file.metadata().asked("fstat", name)?.len();
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-    file.read_to_end(&mut bytes).asked("read", name)?;
-    Ok(Some(bytes))
 }
 
 /// True where two entries are the same inode in the same state: nothing wrote to it in between.

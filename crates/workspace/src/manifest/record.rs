@@ -25,7 +25,7 @@ pub struct Draft {
     path: PathBuf,
     temp: Vec<u8>,
     file: BufWriter<std::fs::File>,
-    sum: format::Sum,
+    sums: format::PageSums,
     count: usize,
     record: Vec<u8>,
     blob: Vec<u8>,
@@ -57,7 +57,7 @@ impl Draft {
             path,
             temp,
             file: BufWriter::with_capacity(1 << 16, file.into()),
-            sum: format::Sum::default(),
+            sums: format::PageSums::default(),
             count: 0,
             record: Vec::with_capacity(format::RECORD),
             blob: Vec::new(),
@@ -66,7 +66,7 @@ impl Draft {
             all_cloned: false,
             published: false,
         };
-        draft.write(&[0; format::HEADER])?;
+        draft.write_raw(&[0; format::HEADER])?;
         Ok(draft)
     }
 
@@ -81,7 +81,6 @@ impl Draft {
         let mut record = std::mem::take(&mut self.record);
         record.clear();
         format::encode(path.as_bytes(), entry, is_later, &mut record, &mut self.blob);
-        self.sum.add(&record);
         let written = self.write(&record);
         self.record = record;
         self.count += 1;
@@ -96,18 +95,17 @@ impl Draft {
     /// Makes it the file of that name in the lane's directory: whole or not at all.
     pub fn publish(mut self, name: &str) -> Result<()> {
         let (blob, gaps) = (std::mem::take(&mut self.blob), std::mem::take(&mut self.gaps));
-        self.sum.add(&blob);
-        self.sum.add(&gaps);
         self.write(&blob)?;
         self.write(&gaps)?;
+        let sums = std::mem::take(&mut self.sums).finish();
+        self.write_raw(&sums)?;
         let header = format::Header {
             count: self.count,
             blob_len: blob.len(),
             gaps_len: gaps.len(),
-            sum: self.sum,
             all_cloned: self.all_cloned,
         }
-        .to_bytes();
+        .to_bytes(&sums);
         let finished = self.file.flush().and_then(|()| self.file.get_ref().write_all_at(&header, 0));
         finished.asked("write", &self.temp).doing("write manifest", &self.path)?;
         kernel::publish::sync_file(self.file.get_ref()).doing("write manifest", &self.path)?;
@@ -118,6 +116,11 @@ impl Draft {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sums.add(bytes);
+        self.write_raw(bytes)
+    }
+
+    fn write_raw(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).asked("write", &self.temp).doing("write manifest", &self.path)
     }
 }
