@@ -7,6 +7,7 @@
 
 mod also;
 mod bench;
+mod checkpoints;
 mod completions;
 mod crash;
 mod diff;

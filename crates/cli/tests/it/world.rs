@@ -39,6 +39,11 @@ pub(crate) fn once(test: impl Fn(&World)) {
 }
 
 impl World {
+    /// One for this person and strategy.
+    pub(crate) fn of(who: Who, made: Made) -> World {
+        World::new(who, made)
+    }
+
     fn new(who: Who, made: Made) -> World {
         let env = TestEnv::new(env!("CARGO_BIN_EXE_lane"), who);
         let project = env.make_git("app");
