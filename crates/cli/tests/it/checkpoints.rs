@@ -47,6 +47,10 @@ fn a_command_that_ends_leaves_a_snapshot_and_one_that_wrote_nothing_none() {
         assert_eq!(world.json(&["diff", "a"])["files"].as_array().expect("a list").len(), 0);
         world.ok(&["redo", "a"]);
         assert_eq!(world.json(&["diff", "a"])["files"].as_array().expect("a list").len(), 1);
+        // A snapshot of the same state is no step.
+        world.ok(&["snap", "a", "-m", "the same"]);
+        world.ok(&["undo", "a"]);
+        assert_eq!(world.json(&["diff", "a"])["files"].as_array().expect("a list").len(), 0);
     });
 }
 

@@ -87,7 +87,7 @@ pub fn restore(engine: &Engine, request: &RestoreRequest) -> Result<RestoreAnswe
     let from = history.position().ok_or_else(nowhere)?;
     let (to, why) = match &request.target {
         Target::Reference(_) => (asked.ok_or_else(nowhere)?, RESTORE),
-        Target::Back => (history.get(from).and_then(|record| record.parent).ok_or_else(nowhere)?, UNDO),
+        Target::Back => (step_back(&history, from).ok_or_else(nowhere)?, UNDO),
         Target::Forth => (
             left_last(&history, from, rescued).ok_or(EngineError::NothingForth { name: name.clone() })?,
             REDO,
@@ -114,6 +114,24 @@ pub fn restore(engine: &Engine, request: &RestoreRequest) -> Result<RestoreAnswe
         rescued,
         restored,
     })
+}
+
+/// The nearest state before this one that differs from it.
+fn step_back(history: &History, from: SnapshotId) -> Option<SnapshotId> {
+    let here = history.get(from)?;
+    let same = |record: &store::Record| {
+        record.roots.len() == here.roots.len()
+            && record.roots.iter().zip(&here.roots).all(|(a, b)| a.top == b.top && a.layers == b.layers)
+    };
+    let mut at = here.parent;
+    while let Some(id) = at {
+        let record = history.get(id)?;
+        if !same(record) {
+            return Some(id);
+        }
+        at = record.parent;
+    }
+    None
 }
 
 /// Where the steps back that led here were taken from, the last of them that was not taken forth again.
