@@ -113,6 +113,8 @@ impl Part {
 
 /// Parts of one list object at most, so that a changed part of a huge file rewrites a short list.
 pub(crate) const LIST: usize = 256;
+/// More levels of lists than any file has.
+pub(crate) const PARTS_LEVELS: u8 = 8;
 /// The version of a list.
 const LIST_FORMAT: u8 = 1;
 
@@ -185,7 +187,7 @@ impl Store {
         let bytes = self.object(ObjectKind::Parts, id)?;
         let (level, parts) = decode_list(&bytes).map_err(what(""))?;
         // Each level is one lower than the one above, so that no list leads back to itself.
-        if level > 8 || above.is_some_and(|(above, _)| level + 1 != above) {
+        if level > PARTS_LEVELS || above.is_some_and(|(above, _)| level + 1 != above) {
             return Err(what("")(Malformed("a list at the wrong level")));
         }
         let begun = *at;

@@ -22,6 +22,7 @@ use tree::layer::Format;
 use tree::walk::{Mounts, Visit, walk_dirs};
 use tree::{Entry, Time, TreePath};
 
+use crate::encode::MAX_PATH;
 use crate::error::{Error, Result, Stepping as _};
 use crate::history::LaneKey;
 use crate::id::ManifestId;
@@ -270,6 +271,9 @@ fn edits<'a>(
     })
 }
 
+/// Why what lies very deep is not in a snapshot.
+const TOO_LONG: &str = "what lies below has a path that is too long";
+
 /// Names of one inode, by their place in the list.
 type Groups = HashMap<u64, Vec<usize>>;
 
@@ -320,9 +324,13 @@ impl Walk<'_, '_, '_> {
             Ok(None) => {}
             Err(error) => return Err(error).stepping("read", b"layer"),
         }
-        let mut failed = None;
+        let (mut failed, mut long) = (None, Vec::new());
         let gaps = walk_dirs(layer, Mounts::Stay, &mut |visited| {
             if self.pass.skip.contains(visited.path) {
+                return Visit::SkipBelow;
+            }
+            if visited.path.as_bytes().len() > MAX_PATH {
+                long.push((visited.path.clone(), TOO_LONG.to_owned()));
                 return Visit::SkipBelow;
             }
             match self.visit(visited.dir, visited.name, visited.path, visited.entry) {
@@ -334,7 +342,16 @@ impl Walk<'_, '_, '_> {
             }
         });
         self.gaps.extend(gaps);
+        self.gaps.append(&mut long);
+        for (path, why) in &mut self.gaps {
+            // No record can hold the path itself: it says where the way there ends.
+            while path.as_bytes().len() > MAX_PATH {
+                *path = path.parent().unwrap_or_default();
+                TOO_LONG.clone_into(why);
+            }
+        }
         self.gaps.sort();
+        self.gaps.dedup();
         failed.map_or(Ok(()), Err)
     }
 
