@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use kernel::{bytes, open};
+use kernel::{bytes, meta, open};
 
 use crate::encode::{Decoded, Malformed, Put, Take};
 use crate::error::{Error, Result, Stepping as _};
@@ -285,7 +285,8 @@ impl Store {
         let size = content.size();
         if let Content::Parts { id, .. } = content
             && let Some(whole) = self.large_file(*id)?
-            && self.may_clone()
+            && let dev = meta::stat_fd(to).stepping("stat", b"content")?.dev
+            && self.may_clone(dev)
         {
             if bytes::clone_content(&whole, to).stepping("share", crate::large::path(*id))? {
                 bytes::set_len(to, size).stepping("share", b"content")?;
@@ -299,7 +300,7 @@ impl Store {
                     bytes::write_all_at(to, part, at).stepping("write", b"content")
                 });
             }
-            self.cannot_clone();
+            self.cannot_clone(dev);
         }
         let mut end = 0;
         self.read_parts(content, &mut |at, part| {

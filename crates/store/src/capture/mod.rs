@@ -2,7 +2,8 @@
 //!
 //! Invariant: nothing below the layer is written, nothing but regular files and directories is opened, and what is not
 //! in the manifest is listed. An entry is taken over only where inode and status time say that it is the very one
-//! that was read, and where it was not touched too shortly before it was read for the clock to tell.
+//! that was read, and where it was not touched too shortly before it was read for the clock to tell. In memory (tmpfs),
+//! where stores through mappings have no date, files are always read.
 //!
 //! A lane that runs is captured like a live migration: [`Capture::pass`] while it runs, stop it, [`Capture::pass`]
 //! again, which reads only what has changed since, let it go on, and only then [`Capture::finish`].
@@ -187,6 +188,7 @@ impl Capture {
             at: 0,
             found: Known { dev: 0, trusted_before: begun, seen: Vec::with_capacity(self.known.seen.len()) },
             groups: HashMap::new(),
+            undated: meta::is_in_memory(layer).stepping("look at", b"layer")?,
             gaps: Vec::new(),
             read: 0,
             news: false,
@@ -308,6 +310,8 @@ struct Walk<'a, 'w, 's> {
     at: usize,
     found: Known,
     groups: Groups,
+    /// Not every change of content has a date here.
+    undated: bool,
     gaps: Vec<(TreePath, String)>,
     read: u64,
     news: bool,
@@ -394,7 +398,9 @@ impl Walk<'_, '_, '_> {
             && self.known.believes(entry.ctime)
             && match seen.item.kind {
                 ItemKind::Whiteout => entry.is_whiteout(),
-                ItemKind::File(_) => entry.size == seen.item.size() && entry.mtime == seen.item.mtime,
+                ItemKind::File(_) => {
+                    !self.undated && entry.size == seen.item.size() && entry.mtime == seen.item.mtime
+                }
                 _ => true,
             }
             && !self.pass.reread.contains(&(entry.dev, entry.ino));
