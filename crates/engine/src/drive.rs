@@ -123,6 +123,7 @@ pub fn own(
             early
         }
     };
+    lane.home.forget_links()?;
     for root in &lane.roots {
         root.workspace.before_mount()?;
     }

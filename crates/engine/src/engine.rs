@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ledger::{Ledger, NewOperation};
 use serde_json::Value;
+use workspace::Pool;
+use workspace::pool::Users;
 
 use crate::clock;
 use crate::error::Result;
@@ -25,6 +27,7 @@ pub struct EngineOptions {
 pub struct Engine {
     state: StateDir,
     ledger: OnceCell<Ledger>,
+    users: OnceCell<Users>,
     repaired: RefCell<Vec<(String, String)>>,
 }
 
@@ -36,6 +39,7 @@ impl Engine {
         Ok(Engine {
             state: StateDir::open(options.state.as_deref())?,
             ledger: OnceCell::new(),
+            users: OnceCell::new(),
             repaired: RefCell::default(),
         })
     }
@@ -52,6 +56,20 @@ impl Engine {
         }
         let opened = Ledger::open(&self.state.ledger())?;
         Ok(self.ledger.get_or_init(|| opened))
+    }
+
+    /// How many lanes stand on each sealed layer, as it was when somebody first asked.
+    pub(crate) fn layer_users(&self) -> Result<&Users> {
+        if let Some(users) = self.users.get() {
+            return Ok(users);
+        }
+        let users = self.layer_pool().users()?;
+        Ok(self.users.get_or_init(|| users))
+    }
+
+    /// The sealed layers.
+    pub(crate) fn layer_pool(&self) -> Pool {
+        Pool::of(self.state.path())
     }
 
     /// Writes a fact down without opening the ledger: whoever opens it next finds it there.

@@ -173,8 +173,11 @@ impl OpenLane {
     }
 
     /// Bytes on disk that only this lane holds.
-    pub fn exclusive_bytes(&self) -> Result<u64> {
-        self.roots.iter().try_fold(0, |sum, root| Ok(sum + root.workspace.exclusive_bytes()?))
+    pub fn exclusive_bytes(&self, engine: &Engine) -> Result<u64> {
+        // Where it cannot be known who stands on a layer, it is not called this lane's alone.
+        let is_shared =
+            |id: &str| engine.layer_users().map_or(true, |users| users.get(id).is_some_and(|n| *n > 1));
+        self.roots.iter().try_fold(0, |sum, root| Ok(sum + root.workspace.exclusive_bytes(&is_shared)?))
     }
 
     /// Changes below `$HOME` inside: entries in the upper layers over it. They are never kept.

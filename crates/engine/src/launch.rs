@@ -138,7 +138,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
     let mut roots = Vec::with_capacity(lane.roots.len());
     for root in &lane.roots {
         mountable(root, mode, &mounts)?;
-        roots.push(root.workspace.view());
+        roots.push(root.workspace.view()?);
         // What is mounted below the origin is shown read-only: it never just vanishes.
         roots.extend(workspace::attached(&mounts.below(&root.view.path)));
     }
@@ -454,6 +454,7 @@ pub fn settle_renames(engine: &Engine, lane: &OpenLane, lock: &Lock) -> Result<(
     }
     let wishes = Wishes { dir: lane.roots[0].view.path.clone(), ..Wishes::default() };
     let launch = prepare(engine, lane, &wishes, grounds(wishes.net)?)?;
+    lane.home.forget_links()?;
     for root in &lane.roots {
         root.workspace.before_mount()?;
     }

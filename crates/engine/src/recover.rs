@@ -95,9 +95,25 @@ pub fn finish_restore(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) ->
     }
 }
 
-/// Clears lane directories that no row speaks of: lanes whose making was interrupted. What may hold work
-/// stays and is named by `doctor`.
+/// Clears lane directories that no row speaks of: lanes whose making was interrupted; then layers on which no lane
+/// stands. What may hold work stays and is named by `doctor`.
 pub fn sweep(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
+    sweep_lanes(engine, monitor)?;
+    match engine.layer_pool().sweep(&is_referenced) {
+        Ok(0) => {}
+        Ok(_) => monitor.event(Event::Repaired("a layer was left over", "layers")),
+        // Nobody is kept from looking at lanes by it.
+        Err(error) => monitor.event(Event::Warning(&format!("layers on which no lane stands: {error}"))),
+    }
+    Ok(())
+}
+
+/// Whether a sealed layer is needed by anything but lanes that stand on it. Snapshots hold their content themselves.
+pub fn is_referenced(_layer: &str) -> bool {
+    false
+}
+
+fn sweep_lanes(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
     let names = names_in(&engine.state().lanes());
     if names.is_empty() {
         return Ok(());
@@ -111,7 +127,10 @@ pub fn sweep(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
     for remnant in
         workspace::recover::remnants(state, &is_known, Duration::from_millis(RETENTION_MS.unsigned_abs()))?
     {
-        let is_empty = || LaneHome::open(state, &remnant.id).is_ok_and(|home| never_ran(&home));
+        let is_empty = || {
+            LaneHome::open(state, &remnant.id)
+                .is_ok_and(|home| home.is_forking().unwrap_or(false) || never_ran(&home))
+        };
         let clear = match remnant.kind {
             RemnantKind::HalfMade | RemnantKind::Temporary => true,
             RemnantKind::Unknown => is_empty(),

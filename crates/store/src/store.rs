@@ -4,8 +4,9 @@
 //! a new store. A store stays readable while others write to it and collect: what is not where it was is looked
 //! for once more before it counts as missing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,8 +39,8 @@ pub struct Store {
     pub(crate) history: OwnedFd,
     pub(crate) stamps: OwnedFd,
     pub(crate) steps: Steps,
-    /// Filesystems that have refused to share blocks with this one.
-    no_clones: Mutex<HashSet<u64>>,
+    /// Set once this filesystem has refused to share blocks with another file.
+    pub(crate) no_clones: AtomicBool,
     permitted: Permitted,
     index: Mutex<Arc<Index>>,
     open_packs: Mutex<HashMap<PackId, Arc<OwnedFd>>>,
@@ -93,7 +94,7 @@ impl Store {
             history,
             stamps,
             steps: Steps::default(),
-            no_clones: Mutex::default(),
+            no_clones: AtomicBool::new(false),
             permitted,
             index: Mutex::new(Arc::new(index)),
             open_packs: Mutex::new(HashMap::new()),
@@ -266,12 +267,12 @@ pub(crate) fn read_placed(
 }
 
 impl Store {
-    /// True where files on this device have not refused to share blocks with files of the store.
-    pub(crate) fn may_clone(&self, dev: u64) -> bool {
-        !self.no_clones.lock().unwrap_or_else(PoisonError::into_inner).contains(&dev)
+    /// How many looks at the filesystem for shared blocks are still worth it.
+    pub(crate) fn may_clone(&self) -> bool {
+        !self.no_clones.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn cannot_clone(&self, dev: u64) {
-        self.no_clones.lock().unwrap_or_else(PoisonError::into_inner).insert(dev);
+    pub(crate) fn cannot_clone(&self) {
+        self.no_clones.store(true, Ordering::Relaxed);
     }
 }

@@ -17,7 +17,6 @@ const PACKAGES: &[(&str, &str)] = &[
     ("attr", "attr"),
     ("bwrap", "bubblewrap"),
     ("cc", "build-essential"),
-    ("cmp", "diffutils"),
     ("curl", "curl"),
     ("getfacl", "acl"),
     ("getfattr", "attr"),

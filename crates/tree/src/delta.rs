@@ -88,7 +88,7 @@ struct Delta<'a> {
     moved: HashMap<TreePath, TreePath>,
     /// Names of hard links that the upper answers for.
     covered: Covered,
-    /// An entry of the upper has further names.
+    /// An entry of the upper has further names, or could not be looked at.
     linked: bool,
 }
 
@@ -100,6 +100,7 @@ impl Delta<'_> {
         self.directory(&Open { path: root.clone(), base: shows.then_some(root), shows }, &mut open)?;
         while let Some(at) = open.pop() {
             if let Err(error) = self.directory(&at, &mut open) {
+                self.linked = true;
                 self.found.gap(&at.path, error);
             }
         }
@@ -129,6 +130,7 @@ impl Delta<'_> {
                 // A lane that is at work: gone since the directory was read.
                 Ok(None) => continue,
                 Err(error) => {
+                    self.linked = true;
                     self.found.gap(&path, error);
                     continue;
                 }
@@ -213,6 +215,10 @@ impl Delta<'_> {
                 self.moved.insert(from.clone(), path.clone());
                 let kind = ChangeKind::Rename { from: from.clone(), modified: false };
                 self.found.push(path, kind, Some(source), Some(new));
+                if let Some((base, old)) = old {
+                    // In a renamed directory: what stood at this place of it went.
+                    self.found.gone(base, old, Pair::Replaced);
+                }
                 open.push(Open { path: path.clone(), base: below, shows: true });
             } else {
                 // A name that was taken, or a source that is there again: no rename says that. The

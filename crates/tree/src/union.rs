@@ -24,6 +24,15 @@ pub fn over_layer<'a>(layer: Box<dyn Layer + 'a>, lower: Box<dyn Source + 'a>) -
     Box::new(Merged::of(layer, lower, Stands::Top))
 }
 
+/// The same for a mount with `index=on`. The lower tree must be the one that the index was read for.
+pub fn over_layer_indexed<'a>(
+    layer: Box<dyn Layer + 'a>,
+    lower: Box<dyn Source + 'a>,
+    index: Option<Arc<LinkIndex>>,
+) -> Box<dyn Source + 'a> {
+    Box::new(Merged::of(layer, lower, Stands::Top).with_index(index))
+}
+
 /// What the kernel would show for a stack of layers. A reading of one moment: directories are looked up
 /// once, so make a new one after the layers have changed.
 pub struct Union(Box<dyn Source>);

@@ -25,6 +25,8 @@ use crate::spare::OLD_STAMP;
 /// Name of the stamp in a lane's directory.
 pub const STAMP: &[u8] = b"base";
 const FIRST_LINE: &str = "lane base 1";
+/// The stamp of a fork: the base time is its parent's and stands in the text.
+const FIRST_LINE_OF_FORK: &str = "lane base 2";
 
 /// When a lane's base was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +85,26 @@ pub fn stamp(home: &LaneHome, roots: &[u64]) -> Result<BaseStamp> {
     Ok(BaseStamp { time: base_time(first, second), boot_id, roots: roots.to_vec() })
 }
 
+/// Gives a lane the base of another one, as it was read of that.
+pub(crate) fn stamp_as(home: &LaneHome, base: &BaseStamp) -> Result<()> {
+    use std::fmt::Write as _;
+    let path = || home.path().join("base");
+    let dir = &home.dir().fd;
+    match kernel::node::unlink_at(dir, OLD_STAMP) {
+        Err(error) if error.is_not_found() => {}
+        other => other.doing("remove old base stamp", path())?,
+    }
+    let (time, boot) = (base.time, &base.boot_id);
+    let mut text = format!("{FIRST_LINE_OF_FORK}\nboot {boot}\ntime {} {}\n", time.sec, time.nsec);
+    for ino in &base.roots {
+        let _infallible = writeln!(text, "root {ino}");
+    }
+    let (file, temp) = kernel::publish::temp_file(dir, 0o600).doing("make base stamp", path())?;
+    kernel::bytes::write_all_at(&file, text.as_bytes(), 0).doing("write base stamp", path())?;
+    // Only now it is a lane.
+    kernel::publish::rename_noreplace(dir, &temp, dir, STAMP).doing("make base stamp", path())
+}
+
 /// Reads the stamp of a lane; a lane without one was never finished.
 pub fn read_stamp(home: &LaneHome) -> Result<BaseStamp> {
     let path = || home.path().join("base");
@@ -90,8 +112,21 @@ pub fn read_stamp(home: &LaneHome) -> Result<BaseStamp> {
     let text = read_file(&home.dir().fd, STAMP).doing("read base stamp", path())?.ok_or_else(missing)?;
     let second = meta::stat_at(&home.dir().fd, STAMP).doing("read base stamp", path())?.ctime;
     let damaged = || Error::Damaged { what: "base stamp", path: path() };
-    let (boot_id, first, roots) = read_text(&text).ok_or_else(damaged)?;
-    Ok(BaseStamp { time: base_time(first, second), boot_id, roots })
+    let (boot_id, said, roots) = read_text(&text).ok_or_else(damaged)?;
+    let time = match said {
+        Said::First(first) => base_time(first, second),
+        Said::Time(time) => time,
+    };
+    Ok(BaseStamp { time, boot_id, roots })
+}
+
+/// What the text of a stamp says of the time.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    /// The file's status time before it was written.
+    First((i64, u32)),
+    /// The base time.
+    Time(Time),
 }
 
 /// Fine stamps: the second change has a time of its own, and whatever changes later is at it or after it.
@@ -113,16 +148,19 @@ fn write_text(boot_id: &str, first: (i64, u32), roots: &[u64]) -> String {
     text
 }
 
-fn read_text(text: &[u8]) -> Option<(String, (i64, u32), Vec<u64>)> {
+fn read_text(text: &[u8]) -> Option<(String, Said, Vec<u64>)> {
     let mut lines = std::str::from_utf8(text).ok()?.lines();
-    if lines.next()? != FIRST_LINE {
-        return None;
-    }
+    let key = match lines.next()? {
+        FIRST_LINE => "first ",
+        FIRST_LINE_OF_FORK => "time ",
+        _ => return None,
+    };
     let boot_id = lines.next()?.strip_prefix("boot ")?.to_owned();
-    let (sec, nsec) = lines.next()?.strip_prefix("first ")?.split_once(' ')?;
-    let first = (sec.parse().ok()?, nsec.parse().ok()?);
+    let (sec, nsec) = lines.next()?.strip_prefix(key)?.split_once(' ')?;
+    let (sec, nsec) = (sec.parse().ok()?, nsec.parse().ok()?);
+    let said = if key == "time " { Said::Time(Time { sec, nsec }) } else { Said::First((sec, nsec)) };
     let roots = lines.map(|line| line.strip_prefix("root ")?.parse().ok()).collect::<Option<Vec<u64>>>()?;
-    Some((boot_id, first, roots))
+    Some((boot_id, said, roots))
 }
 
 /// The id of this boot.
@@ -164,7 +202,7 @@ pub fn root_ino(path: &Path) -> Result<u64> {
 mod tests {
     use tree::Time;
 
-    use super::{base_time, read_text, write_text};
+    use super::{Said, base_time, read_text, write_text};
 
     #[test]
     fn a_fine_second_stamp_counts_itself_as_later() {
@@ -177,9 +215,13 @@ mod tests {
     #[test]
     fn a_stamp_reads_as_it_was_written_and_nothing_else_does() {
         let text = write_text("b-1", (-5, 7), &[3, 4]);
-        assert_eq!(read_text(text.as_bytes()), Some(("b-1".into(), (-5, 7), vec![3, 4])));
+        assert_eq!(read_text(text.as_bytes()), Some(("b-1".into(), Said::First((-5, 7)), vec![3, 4])));
+        let fork = "lane base 2\nboot b-1\ntime -5 7\nroot 3\n";
+        let time = Time { sec: -5, nsec: 7 };
+        assert_eq!(read_text(fork.as_bytes()), Some(("b-1".into(), Said::Time(time), vec![3])));
         for bad in [
             "",
+            "lane base 3\nboot x\nfirst 1 2\n",
             "lane base 2\nboot x\nfirst 1 2\n",
             "lane base 1\nboot x\nfirst 1\n",
             "lane base 1\nboot x\nfirst 1 2\nroot x\n",

@@ -14,6 +14,7 @@ use tree::{ChangeSet, Recall, Source, TreePath};
 
 use crate::choose::Strategy;
 use crate::error::Result;
+use crate::fork::{Forked, Making};
 use crate::home::{LaneHome, Layers, MountMode};
 use crate::{CopyWorkspace, OverlayWorkspace};
 
@@ -43,8 +44,8 @@ pub trait Workspace: std::fmt::Debug {
     /// Makes it ready for one more mount. Called by the holder of the lane's lock, with nothing mounted.
     fn before_mount(&self) -> Result<()>;
 
-    /// The mount that shows it at the origin's own path.
-    fn view(&self) -> MountSpec;
+    /// The mount that shows it at the origin's own path. Called by the holder of the lane's lock.
+    fn view(&self) -> Result<MountSpec>;
 
     /// What differs from the base, sorted, with renames found.
     fn changes(&self) -> Result<ChangeSet>;
@@ -77,8 +78,24 @@ pub trait Workspace: std::fmt::Debug {
     /// The layer that holds what was written, for those who take it and put it back.
     fn layer(&self) -> Result<LayerAt>;
 
-    /// Bytes allocated for this lane alone.
-    fn exclusive_bytes(&self) -> Result<u64>;
+    /// Makes the layers of the same root in `child`, a new lane, show what this one shows. Called by the holder of both
+    /// locks, with nothing mounted.
+    fn fork(&self, child: &LaneHome, making: &mut Making<'_>) -> Result<Forked>;
+
+    /// Makes [`Workspace::layer`] hold everything that was written, where it stands on former ones; false where it does.
+    /// Called by the holder of the lane's lock, with nothing mounted.
+    fn unite(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool> {
+        let _ = progress;
+        Ok(false)
+    }
+
+    /// True where [`Workspace::layer`] stands on former ones, which hold the rest of what was written.
+    fn is_stacked(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Bytes allocated for this lane alone; `is_shared` knows of a sealed layer whether other lanes stand on it.
+    fn exclusive_bytes(&self, is_shared: &dyn Fn(&str) -> bool) -> Result<u64>;
 
     /// Deletes its layers. The lane's own directory is [`LaneHome::remove`]'s.
     fn remove(self: Box<Self>) -> Result<()>;

@@ -26,6 +26,7 @@ use tree::{ChangeSet, Entry, Source, TreePath};
 use crate::choose::Strategy;
 use crate::contract::{Cost, LayerAt, Root, Workspace};
 use crate::error::{Doing as _, Error, Result};
+use crate::fork::{self, Forked, Making};
 use crate::home::{HomeDir, LaneHome, Layers, MountMode, remove_below};
 use crate::manifest::{self, Manifest, RecordOptions, is_same_state, record};
 use crate::measure::allocated_below;
@@ -112,13 +113,13 @@ impl Workspace for CopyWorkspace {
         self.copy().map(|_| ())
     }
 
-    fn view(&self) -> MountSpec {
-        MountSpec {
+    fn view(&self) -> Result<MountSpec> {
+        Ok(MountSpec {
             what: MountWhat::Bind { source: self.layers.copy.clone(), recursive: false },
             target: self.root.origin.clone(),
             read_only: false,
             no_exec: false,
-        }
+        })
     }
 
     fn changes(&self) -> Result<ChangeSet> {
@@ -156,7 +157,13 @@ impl Workspace for CopyWorkspace {
         Ok(LayerAt { fd, format: Format::User, is_whole: true, dir, stem: self.layers.stem.clone() })
     }
 
-    fn exclusive_bytes(&self) -> Result<u64> {
+    fn fork(&self, child: &LaneHome, making: &mut Making<'_>) -> Result<Forked> {
+        let (copied, name) = (self.load(&self.copied_name())?, self.copied_name());
+        let layers = child.layers(self.root.index)?;
+        fork::copy(&self.copy()?, &copied, (child, &layers), &name, making.progress)
+    }
+
+    fn exclusive_bytes(&self, _is_shared: &dyn Fn(&str) -> bool) -> Result<u64> {
         let copied = self.load(&self.copied_name())?;
         // A clone that nobody wrote to still shares its bytes.
         let mut counts = |path: &TreePath, entry: &Entry| {

@@ -14,8 +14,8 @@ use kernel::{Errno, dir, meta, node, open, publish, xattr};
 use tree::copy::{CopyOptions, copy_tree};
 use tree::dir::{DirTree, entry_at};
 use tree::layer::{self, Format, Redirect};
-use tree::union::{Union, merges_with};
-use tree::{LinkIndex, Source, TreePath};
+use tree::union::merges_with;
+use tree::{Layer, LinkIndex, Source, TreePath};
 
 use crate::error::{Doing as _, Result};
 use crate::home::Layers;
@@ -28,7 +28,7 @@ pub(crate) struct Detach<'d> {
     pub(crate) layers: &'d Layers,
     pub(crate) origin: &'d DirTree,
     /// The tree as it is inside.
-    pub(crate) lane: &'d Union,
+    pub(crate) lane: &'d dyn Source,
     pub(crate) index: Option<&'d LinkIndex>,
     /// Paths of the origin that are about to change.
     pub(crate) touched: &'d [TreePath],
@@ -182,4 +182,28 @@ fn absorb(draft: &OwnedFd, upper: &OwnedFd) -> kernel::Result<()> {
         }
     }
     meta::set_times_fd(upper, before.mtime)
+}
+
+/// True where a renamed directory of `layer`, which may be several layers as one, rests on one of these paths.
+pub(crate) fn rests_on(layer: &dyn Layer, touched: &[TreePath]) -> kernel::Result<bool> {
+    let mut open = vec![TreePath::root()];
+    while let Some(dir) = open.pop() {
+        for (name, entry) in layer.names(&dir, true)? {
+            let path = dir.join(name);
+            if !entry.is_some_and(|entry| entry.is_dir()) {
+                continue;
+            }
+            let meets = |from: &TreePath| {
+                let near =
+                    |at: &&TreePath| at.starts_with(from) || from.starts_with(at) || at.starts_with(&path);
+                touched.iter().any(|at| near(&at))
+            };
+            match layer.marks(&path)?.redirect {
+                Some(Redirect::Path(from)) if meets(&from) => return Ok(true),
+                Some(Redirect::Name(from)) if meets(&dir.join(&from)) => return Ok(true),
+                _ => open.push(path),
+            }
+        }
+    }
+    Ok(false)
 }

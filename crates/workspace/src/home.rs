@@ -11,6 +11,9 @@
 //!                    copied.<i>    what its copy was when it was made
 //!                    recall.<i>    what was read of content for sums of root i; may go at any time
 //!                    home-<part>.u home-<part>.w   layers over parts of the home directory
+//!                    stack.<i>     the sealed layers that root i stands on (see `pool`)
+//!                    links         whether an upper holds hard links (see `links`)
+//!                    forking       it is the fork of a lane and not recorded yet (see `fork`)
 //! <state>/trash/<id>               the same, discarded
 //! <state>/spare/<id>               an empty one, to make the next lane of (see `spare`)
 //! ```
@@ -38,6 +41,7 @@ use crate::error::{Doing as _, Error, Result};
 use crate::layer_place::{self, LayerPlace, mkdir_if_absent};
 use crate::manifest::{Manifest, is_same_state};
 use crate::origin::open_dir;
+use crate::pool::{self, Pool};
 
 /// Name of the directory of lanes in the state directory.
 pub const LANES: &str = "lanes";
@@ -46,7 +50,7 @@ pub const TRASH: &str = "trash";
 const LOCK: &[u8] = b"lock";
 const BOOT: &[u8] = b"boot";
 const AT: &str = ".at";
-const HOME: &str = "home-";
+pub(crate) const HOME: &str = "home-";
 
 /// The directory of one lane.
 #[derive(Debug)]
@@ -78,12 +82,22 @@ pub struct Layers {
     pub work: PathBuf,
     /// The copy, where the strategy is a copy.
     pub copy: PathBuf,
+    /// The lane's own directory, which says what they stand on.
+    pub(crate) lane: PathBuf,
 }
 
 impl Layers {
-    fn in_dir(dir: PathBuf, stem: String) -> Layers {
+    fn of(lane: &Path, dir: PathBuf, stem: String) -> Layers {
         let path = |end: &str| dir.join(format!("{stem}.{end}"));
-        Layers { upper: path("u"), work: path("w"), copy: path("c"), dir, stem }
+        Layers { upper: path("u"), work: path("w"), copy: path("c"), dir, stem, lane: lane.to_path_buf() }
+    }
+
+    /// The place that they stand in.
+    pub(crate) fn place(&self) -> LayerPlace {
+        match self.dir.parent() {
+            Some(place) if self.dir != self.lane => LayerPlace::At(place.to_path_buf()),
+            _ => LayerPlace::InState,
+        }
     }
 
     pub(crate) fn name(&self, end: &str) -> Vec<u8> {
@@ -208,7 +222,7 @@ impl LaneHome {
     /// Makes the place for the layers of root `index`.
     pub fn add_root(&self, index: usize, place: &LayerPlace) -> Result<Layers> {
         let LayerPlace::At(place) = place else {
-            return Ok(Layers::in_dir(self.path().to_path_buf(), index.to_string()));
+            return Ok(self.own_layers(index.to_string()));
         };
         let target = place.join(&self.id);
         // The link first: a place elsewhere is never made that could not be found again.
@@ -218,7 +232,16 @@ impl LaneHome {
             other => other.doing("note layer directory", &target)?,
         }
         layer_place::make_at(place, &self.id)?;
-        Ok(Layers::in_dir(target, index.to_string()))
+        Ok(Layers::of(self.path(), target, index.to_string()))
+    }
+
+    /// Where the layers of root `index` stand.
+    pub fn place_of(&self, index: usize) -> Result<LayerPlace> {
+        Ok(self.layers(index)?.place())
+    }
+
+    fn own_layers(&self, stem: String) -> Layers {
+        Layers::of(self.path(), self.path().to_path_buf(), stem)
     }
 
     /// The layers of root `index`.
@@ -228,14 +251,12 @@ impl LaneHome {
             Ok(target) => {
                 let dir = PathBuf::from(std::ffi::OsString::from_vec(target));
                 if dir.is_dir() {
-                    Ok(Layers::in_dir(dir, index.to_string()))
+                    Ok(Layers::of(self.path(), dir, index.to_string()))
                 } else {
                     Err(Error::LayersGone { path: dir })
                 }
             }
-            Err(error) if error.is_not_found() => {
-                Ok(Layers::in_dir(self.path().to_path_buf(), index.to_string()))
-            }
+            Err(error) if error.is_not_found() => Ok(self.own_layers(index.to_string())),
             Err(error) => Err(error).doing("find layers", self.path().join(name)),
         }
     }
@@ -253,7 +274,7 @@ impl LaneHome {
     /// Layers over one part of the home directory; `part` is a short name of the caller's choice. They are
     /// made where they are not there, the upper like `like` (mode, times, attributes of the lower).
     pub fn home_layers(&self, part: &str, like: BorrowedFd<'_>) -> Result<Layers> {
-        let layers = Layers::in_dir(self.path().to_path_buf(), format!("{HOME}{part}"));
+        let layers = self.own_layers(format!("{HOME}{part}"));
         crate::overlay::make_upper(self.dir.fd.as_fd(), like, &layers)?;
         Ok(layers)
     }
@@ -266,8 +287,12 @@ impl LaneHome {
         self.names()?.iter().filter(|name| is_upper(name)).map(open).collect()
     }
 
-    /// True where nothing was written in the lane: every copy is as it was made, nothing is in any upper.
+    /// True where nothing was written in the lane: every copy is as it was made, nothing is in any upper, and it stands
+    /// on no former upper.
     pub fn is_unused(&self) -> Result<bool> {
+        if !pool::stacks(&self.dir.fd).doing("look at lane", self.path())?.is_empty() {
+            return Ok(false);
+        }
         let is_empty = |dir: OwnedFd| {
             kernel::dir::entries(&dir).map(|names| names.is_empty()).doing("list", self.path())
         };
@@ -373,6 +398,14 @@ impl LaneHome {
         Ok(last)
     }
 
+    /// A lane that was made of another one's layers was last written when that was.
+    pub(crate) fn set_last_boot(&self, boot: &str) -> Result<()> {
+        let (file, temp) = kernel::publish::temp_file(&self.dir.fd, 0o600).doing("note boot", self.path())?;
+        kernel::bytes::write_all_at(&file, boot.as_bytes(), 0).doing("note boot", self.path())?;
+        kernel::publish::rename_replace(&self.dir.fd, &temp, &self.dir.fd, BOOT)
+            .doing("note boot", self.path())
+    }
+
     /// The boot in which the lane was last mounted (or made).
     pub fn last_boot(&self) -> Result<String> {
         match read_file(&self.dir.fd, BOOT).doing("read boot", self.path())? {
@@ -392,6 +425,8 @@ impl LaneHome {
 
     /// Brings a discarded lane back.
     pub fn restore(state: &Path, id: &str) -> Result<LaneHome> {
+        // Whoever looks for the users of a layer looks at the lanes first and at the trash then.
+        let _held = Pool::of(state).hold()?;
         let trashed = LaneHome::open_trashed(state, id)?;
         let lanes = open_dir(&state.join(LANES))?;
         kernel::publish::rename_noreplace(&trashed.above, id.as_bytes(), &lanes, id.as_bytes())
@@ -399,8 +434,17 @@ impl LaneHome {
         LaneHome::open(state, id)
     }
 
-    /// Deletes the lane with all its layers. The holder of the lock calls it.
+    /// Deletes the lane with all its layers, sealed ones that nobody else stands on included. The holder of the lock
+    /// calls it.
     pub fn remove(self) -> Result<()> {
+        self.remove_but(&|_| false)
+    }
+
+    /// The same, keeping sealed layers that are `needed` for another reason than a lane that stands on them.
+    pub fn remove_but(self, needed: &dyn Fn(&str) -> bool) -> Result<()> {
+        let sealed: Vec<String> =
+            pool::stacks(&self.dir.fd).doing("look at lane", self.path())?.into_iter().flatten().collect();
+        let pool = Pool::of(self.path().ancestors().nth(2).unwrap_or(self.path()));
         // Without its stamp the lane is a remnant, whatever interrupts us from here on.
         match node::unlink_at(&self.dir.fd, crate::base::STAMP) {
             Err(error) if error.is_not_found() => {}
@@ -409,7 +453,8 @@ impl LaneHome {
         for place in self.places_elsewhere()? {
             layer_place::remove_at(&place, &self.id)?;
         }
-        remove_below(&self.above, self.id.as_bytes(), self.path())
+        remove_below(&self.above, self.id.as_bytes(), self.path())?;
+        pool.release(&sealed, needed)
     }
 
     /// The same for a lane that goes with its run, as a user: where nothing was written in it, its directory is put

@@ -163,9 +163,22 @@ fn remember(state: BorrowedFd<'_>, fs_id: &str, clones: bool, path: &Path) -> Re
 
 /// Makes (or finds) the layer directory of a lane below a place of ours.
 pub(crate) fn make_at(place: &Path, lane: &str) -> Result<()> {
-    // Another lane's removal may take the shared directory away between two of our steps.
+    again_and_again(place, || try_make_at(place, lane))
+}
+
+/// Makes `place/dir`, where it is not there, and a new directory in it; taken is an error.
+pub(crate) fn make_below(place: &Path, dir: &str, name: &[u8]) -> Result<()> {
+    again_and_again(place, || {
+        try_make_at(place, dir)?;
+        let path = place.join(dir);
+        kernel::node::mkdir_at(open_dir(&path)?, name, 0o700).doing("make layer", path)
+    })
+}
+
+/// Another lane's removal may take the shared directory away between two of our steps.
+fn again_and_again(place: &Path, make: impl Fn() -> Result<()>) -> Result<()> {
     for _ in 0..16 {
-        match try_make_at(place, lane) {
+        match make() {
             Err(error) if error.is_not_found() && place.parent().is_some_and(Path::is_dir) => continue,
             other => return other,
         }
@@ -205,13 +218,17 @@ pub(crate) fn remove_at(place: &Path, lane: &str) -> Result<()> {
         other => other.doing("open layer directory", place)?,
     };
     crate::home::remove_below(&shared, lane.as_bytes(), &place.join(lane))?;
-    // Only an empty directory goes; another lane's layers keep it.
+    remove_if_empty(place);
+    Ok(())
+}
+
+/// Removes a directory that lanes share once nothing is in it; another lane's layers keep it.
+pub(crate) fn remove_if_empty(place: &Path) {
     if let (Some(above), Some(name)) = (place.parent(), place.file_name())
         && let Ok(above) = open_dir(above)
     {
         let _still_used = kernel::node::rmdir_at(&above, name.as_encoded_bytes());
     }
-    Ok(())
 }
 
 #[cfg(test)]

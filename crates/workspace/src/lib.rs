@@ -5,7 +5,7 @@
 //! read the environment, or write the origin.
 //!
 //! Reading order: [`origin`] → [`choose`] → [`layer_place`] → [`home`] → [`base`] → [`contract`] →
-//! [`overlay`], [`copy`] → [`manifest`] → [`drift`] → [`recover`].
+//! [`overlay`], [`copy`] → [`pool`], [`stack`], [`seal`], [`fork`], [`links`] → [`manifest`] → [`drift`] → [`recover`].
 
 pub mod base;
 pub mod choose;
@@ -14,16 +14,21 @@ pub mod copy;
 mod detach;
 pub mod drift;
 pub mod error;
+pub mod fork;
 pub mod git;
 pub mod home;
 pub mod layer_place;
+pub mod links;
 pub mod manifest;
 mod measure;
 pub mod mountinfo;
 pub mod origin;
 pub mod overlay;
+pub mod pool;
 pub mod recover;
+pub mod seal;
 mod spare;
+mod stack;
 
 pub use base::{Base, BaseStamp, stamp};
 pub use choose::{Abilities, Choice, Reason, Refusal, Remedy, Strategy, choose};
@@ -31,9 +36,12 @@ pub use contract::{Cost, LayerAt, Root, Workspace, attached, workspace};
 pub use copy::CopyWorkspace;
 pub use drift::{Drift, Drifted, drift, drift_all};
 pub use error::{Error, Result};
+pub use fork::{Forked, Making, Sharing, WhyCopied};
 pub use home::{LaneHome, Layers, MountMode};
 pub use layer_place::{LayerPlace, PlaceWhy, Placed, place};
 pub use manifest::{Manifest, RecordOptions, Recording, record};
 pub use mountinfo::MountTable;
 pub use origin::{ForeignOwners, OriginFacts};
 pub use overlay::OverlayWorkspace;
+pub use pool::Pool;
+pub use seal::Squashed;

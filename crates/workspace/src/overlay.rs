@@ -6,25 +6,28 @@
 //! and the work directory is new for each mount; as root redirects and an index are on and it is kept.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use kernel::mountspec::{MountSpec, MountWhat, Overlay};
 use kernel::{Errno, meta, node, xattr};
 use tree::copy::Progress;
-use tree::delta::{DeltaOptions, overlay_delta};
+use tree::delta::{DeltaOptions, layer_delta};
 use tree::dir::DirTree;
 use tree::layer::Format;
 use tree::rename::{find_renames, find_renames_recalled};
-use tree::union::Union;
-use tree::{ChangeSet, LinkIndex, Recall, Source, TreePath};
+use tree::union::over_layer_indexed;
+use tree::{ChangeSet, LinkIndex, Recall, Source, Stack, TreePath};
 
 use crate::choose::Strategy;
 use crate::contract::{Cost, LayerAt, Root, Workspace};
-use crate::detach::Detach;
+use crate::detach::{Detach, rests_on};
 use crate::error::{Doing as _, Result};
-use crate::home::{Layers, MountMode, fresh_work, remove_below};
+use crate::fork::{self, Forked, Making};
+use crate::home::{LaneHome, Layers, MountMode, fresh_work, remove_below};
 use crate::measure::allocated_below;
+use crate::seal::Sealing;
 
 /// One root as an overlay over its origin.
 #[derive(Debug)]
@@ -46,27 +49,39 @@ impl OverlayWorkspace {
         }
     }
 
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    pub(crate) fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
     fn upper(&self) -> Result<OwnedFd> {
         self.layers.open_layer(self.layers.open_dir()?, "u")
     }
 
-    fn origin(&self) -> Result<DirTree> {
+    pub(crate) fn origin(&self) -> Result<DirTree> {
         DirTree::open(&self.root.origin).doing("open the project", &self.root.origin)
     }
 
-    fn delta(&self, origin: &DirTree, options: DeltaOptions<'_>) -> Result<ChangeSet> {
-        let upper = self.upper()?;
-        overlay_delta(upper.as_fd(), self.format(), origin, &options)
-            .doing("read the upper layer", &self.layers.upper)
+    fn stack(&self) -> Result<Stack<'static>> {
+        self.layers.open_all()?.into_stack(self.format()).doing("read layers", &self.layers.upper)
     }
 
-    fn union(&self, index: Option<Arc<LinkIndex>>) -> Result<Union> {
-        Ok(Union::over_indexed(self.upper()?, Box::new(self.origin()?), self.format(), index))
+    fn delta(&self, origin: &DirTree, options: DeltaOptions<'_>) -> Result<ChangeSet> {
+        layer_delta(&self.stack()?, origin, &options).doing("read the upper layer", &self.layers.upper)
+    }
+
+    fn union(&self, index: Option<Arc<LinkIndex>>) -> Result<Box<dyn Source>> {
+        let (layer, origin) = (Box::new(self.stack()?), Box::new(self.origin()?));
+        Ok(over_layer_indexed(layer, origin, index))
     }
 
     /// The hard links that a mount as root keeps together.
-    fn index(&self) -> Result<Option<Arc<LinkIndex>>> {
-        if self.root.mode == MountMode::User {
+    pub(crate) fn index(&self) -> Result<Option<Arc<LinkIndex>>> {
+        // Over sealed layers there is none: the kernel would take it for that of another lower layer.
+        if self.root.mode == MountMode::User || !self.layers.sealed_ids()?.is_empty() {
             return Ok(None);
         }
         let work = match self.layers.open_layer(self.layers.open_dir()?, "w") {
@@ -94,29 +109,32 @@ impl Workspace for OverlayWorkspace {
         fresh_work(self.layers.open_dir()?.as_fd(), &self.layers, self.root.mode)
     }
 
-    fn view(&self) -> MountSpec {
+    fn view(&self) -> Result<MountSpec> {
         let is_user = self.root.mode == MountMode::User;
-        MountSpec {
+        let mut lowers = self.layers.sealed_paths()?;
+        let index = !is_user && lowers.is_empty();
+        lowers.push(self.root.origin.clone());
+        Ok(MountSpec {
             what: MountWhat::Overlay(Overlay {
-                lowers: vec![self.root.origin.clone()],
+                lowers,
                 upper: Some(self.layers.upper.clone()),
                 work: Some(self.layers.work.clone()),
                 user_xattr: is_user,
                 // What a lane wrote is made durable by whoever promises it, not by unmounting.
                 volatile: true,
                 redirect_dir: !is_user,
-                index: !is_user,
+                index,
             }),
             target: self.root.origin.clone(),
             read_only: false,
             no_exec: false,
-        }
+        })
     }
 
     fn changes(&self) -> Result<ChangeSet> {
         let (origin, index) = (self.origin()?, self.index()?);
         let set = self.delta(&origin, DeltaOptions { index: index.clone(), ..DeltaOptions::default() })?;
-        Ok(find_renames(set, &origin, &self.union(index)?))
+        Ok(find_renames(set, &origin, &*self.union(index)?))
     }
 
     fn touched(&self) -> Result<ChangeSet> {
@@ -128,11 +146,11 @@ impl Workspace for OverlayWorkspace {
         let (origin, index) = (self.origin()?, self.index()?);
         let options = DeltaOptions { index: index.clone(), recall: Some(recall), ..DeltaOptions::default() };
         let set = self.delta(&origin, options)?;
-        Ok(find_renames_recalled(set, &origin, &self.union(index)?, recall))
+        Ok(find_renames_recalled(set, &origin, &*self.union(index)?, recall))
     }
 
     fn lane_tree(&self) -> Result<Box<dyn Source>> {
-        Ok(Box::new(self.union(self.index()?)?))
+        self.union(self.index()?)
     }
 
     fn base_tree(&self) -> Result<Box<dyn Source>> {
@@ -143,11 +161,21 @@ impl Workspace for OverlayWorkspace {
         if self.root.mode == MountMode::User {
             return Ok(true);
         }
+        if self.is_stacked()? {
+            // Former uppers are not written: what rests on a path that changes is brought into the own one.
+            if !rests_on(&self.stack()?, touched).doing("read marks", &self.layers.upper)? {
+                return Ok(true);
+            }
+            if !may_write {
+                return Ok(false);
+            }
+            self.unite(&mut |_| {})?;
+        }
         let (origin, index) = (self.origin()?, self.index()?);
         let lane = self.union(index.clone())?;
         let layers = &self.layers;
         let work =
-            Detach { layers, origin: &origin, lane: &lane, index: index.as_deref(), touched, may_write };
+            Detach { layers, origin: &origin, lane: &*lane, index: index.as_deref(), touched, may_write };
         work.run(self.upper()?.as_fd())
     }
 
@@ -157,8 +185,33 @@ impl Workspace for OverlayWorkspace {
         Ok(LayerAt { fd, format: self.format(), is_whole: false, dir, stem: self.layers.stem.clone() })
     }
 
-    fn exclusive_bytes(&self) -> Result<u64> {
-        Ok(allocated_below(self.upper()?.as_fd(), &mut |_, _| true))
+    fn fork(&self, child: &LaneHome, making: &mut Making<'_>) -> Result<Forked> {
+        fork::overlay(self, child, making)
+    }
+
+    fn unite(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool> {
+        if !self.is_stacked()? {
+            return Ok(false);
+        }
+        let origin = self.origin()?;
+        let mut sealing = Sealing::begin(&self.layers, &origin, self.format())?;
+        let united = sealing.unite(progress)?;
+        sealing.end()?;
+        Ok(united)
+    }
+
+    fn is_stacked(&self) -> Result<bool> {
+        Ok(!self.layers.sealed_ids()?.is_empty())
+    }
+
+    fn exclusive_bytes(&self, is_shared: &dyn Fn(&str) -> bool) -> Result<u64> {
+        let mut sum = allocated_below(self.upper()?.as_fd(), &mut |_, _| true);
+        for id in self.layers.sealed_ids()?.iter().filter(|id| !is_shared(id)) {
+            let path = self.layers.pool().layer(id)?;
+            let layer = kernel::open::root_dir(&path).doing("open layer", path)?;
+            sum += allocated_below(layer.as_fd(), &mut |_, _| true);
+        }
+        Ok(sum)
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
@@ -178,19 +231,23 @@ pub(crate) fn make_upper(dir: BorrowedFd<'_>, like: BorrowedFd<'_>, layers: &Lay
         Err(error) if error.errno == Errno::EXIST => {}
         other => other.doing("make upper layer", path)?,
     }
-    let upper = layers.open_layer(dir, "u")?;
+    look_like(layers.open_layer(dir, "u")?.as_fd(), like, path)
+}
+
+/// Gives the root of a layer owner, mode, attributes and times of the directory `like`.
+pub(crate) fn look_like(made: BorrowedFd<'_>, like: BorrowedFd<'_>, path: &Path) -> Result<()> {
     let wanted = meta::stat_fd(like).doing("look at the project", path)?;
-    let made = meta::stat_fd(&upper).doing("look at upper layer", path)?;
-    if (made.uid, made.gid) != (wanted.uid, wanted.gid) {
-        match meta::set_owner_fd(&upper, wanted.uid, wanted.gid) {
+    let before = meta::stat_fd(made).doing("look at layer", path)?;
+    if (before.uid, before.gid) != (wanted.uid, wanted.gid) {
+        match meta::set_owner_fd(made, wanted.uid, wanted.gid) {
             // A user cannot give a directory away; such a project is not the overlay's in user mode.
             Err(error) if error.errno == Errno::PERM => {}
-            other => other.doing("set owner of upper layer", path)?,
+            other => other.doing("set owner of layer", path)?,
         }
     }
-    meta::set_mode_fd(&upper, wanted.permissions()).doing("set mode of upper layer", path)?;
+    meta::set_mode_fd(made, wanted.permissions()).doing("set mode of layer", path)?;
     for (name, value) in tree::dir::xattrs_at(like, b"").doing("read attributes of the project", path)? {
-        xattr::set_at(&upper, b"", &name, &value).doing("set attributes of upper layer", path)?;
+        xattr::set_at(made, b"", &name, &value).doing("set attributes of layer", path)?;
     }
-    meta::set_times_fd(&upper, wanted.mtime).doing("set times of upper layer", path)
+    meta::set_times_fd(made, wanted.mtime).doing("set times of layer", path)
 }

@@ -296,6 +296,9 @@ impl PreparedKeep {
         let touched = touched(&planned.plan);
         // Asked before anything is done: that changes a file under its other names too.
         let also = before.other_names(&touched, &origin)?;
+        if self.lock.is_some() {
+            self.lane.home.forget_links()?;
+        }
         if !root.workspace.stand_alone(&touched, self.lock.is_some())? {
             return Err(EngineError::RestsOnMoved { name: self.view.lane.name.clone() });
         }

@@ -79,7 +79,7 @@ fn look(engine: &Engine, row: ledger::Lane) -> Result<ListedLane> {
         for root in lane.summed()? {
             sums.add(&root.counts());
         }
-        Ok((sums, lane.exclusive_bytes()?))
+        Ok((sums, lane.exclusive_bytes(engine)?))
     };
     Ok(match read() {
         Ok((counts, exclusive)) => {

@@ -154,7 +154,7 @@ pub(crate) fn in_lane(
         }
         // Held and not (or no longer) live: somebody is about to start it, or it is just ending.
         if let Some(exit) = join(engine, &lane, request, monitor)? {
-            return Ok(answer(engine, &lane, exit, None, monitor));
+            return Ok(answer(engine, &lane, exit, None, &mut None, monitor));
         }
         if Instant::now() >= deadline {
             let pid = lane.home.holder().ok().flatten();
@@ -284,13 +284,19 @@ fn start(
     if let Some(walk) = driven.walk {
         walk.leave();
     }
+    // What is counted now tells a fork what it would have to look for.
+    let reading = lane.home.begin_links();
     drop(lock);
     if let Some(watch) = &driven.watch {
         watch.ended();
     }
-    let answer = answer(engine, &lane, driven.exit, cost, monitor);
+    let mut linked = None;
+    let answer = answer(engine, &lane, driven.exit, cost, &mut linked, monitor);
     if let Some(watch) = driven.watch {
         watch.leave(LAST_SNAPSHOT);
+    }
+    if let (Ok(reading), Some(linked)) = (reading, linked) {
+        let _without_it_a_fork_looks_itself = lane.home.end_links(&reading, linked);
     }
     Ok(answer)
 }
@@ -384,9 +390,10 @@ fn answer(
     lane: &OpenLane,
     exit: Exit,
     cost: Option<Cost>,
+    linked: &mut Option<bool>,
     monitor: &mut dyn Monitor,
 ) -> RunAnswer {
-    looked_at(engine, lane, exit, cost).unwrap_or_else(|error| {
+    looked_at(engine, lane, exit, cost, linked).unwrap_or_else(|error| {
         let why = error.with_causes();
         monitor.event(Event::Warning(&format!("what changed could not be found out: {why}")));
         RunAnswer {
@@ -402,8 +409,15 @@ fn answer(
     })
 }
 
-fn looked_at(engine: &Engine, lane: &OpenLane, exit: Exit, cost: Option<Cost>) -> Result<RunAnswer> {
+fn looked_at(
+    engine: &Engine,
+    lane: &OpenLane,
+    exit: Exit,
+    cost: Option<Cost>,
+    linked: &mut Option<bool>,
+) -> Result<RunAnswer> {
     let deltas = lane.summed()?;
+    *linked = Some(deltas.iter().any(|delta| delta.set.linked));
     let drift = lane.drift(&deltas)?;
     let changes: Vec<RootChanges> =
         deltas.iter().map(|delta| RootChanges { root: delta.root.clone(), counts: delta.counts() }).collect();

@@ -50,7 +50,7 @@ pub fn show(engine: &Engine, request: &ShowRequest) -> Result<ShowAnswer> {
     let mut answer = ShowAnswer {
         next: Vec::new(),
         home_changes: lane.home_changes(),
-        exclusive: lane.exclusive_bytes()?,
+        exclusive: lane.exclusive_bytes(engine)?,
         lane: view,
         changes,
         drift,

@@ -96,9 +96,7 @@ impl Draft {
     }
 
     fn ends(&self, path: &TreePath) -> bool {
-        // An inner node with one child would not make the tree narrower, however long the paths are.
-        let narrows = self.level == 0 || self.count > 1;
-        narrows && (self.body.len() >= FULL || is_edge(self.level, path))
+        self.body.len() >= FULL || is_edge(self.level, path)
     }
 
     /// The node's bytes, and a draft of the next.

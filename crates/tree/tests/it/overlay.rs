@@ -122,6 +122,8 @@ fn a_rename_onto_a_taken_or_reborn_name_is_told_by_its_content() {
     check(base, "mkdir n; mv e n/e; mv n/e/one one; rm -r n/e; echo n >n/e");
     check(base, "mv e x; mv x e; rm e/one");
     check(base, "mv e d/in; rm -r d/in; echo f >d/in");
+    check("mkdir -p c/b/a c/b/f; echo x >c/b/f/x", "mv c/b a; mv -T c a/a");
+    check("mkdir -p c/b/a c/b/f; echo x >c/b/f/x", "mv c/b a; rm -r a/f; mv c a/f");
 }
 
 #[test]

@@ -87,6 +87,11 @@ impl Draft {
         written
     }
 
+    /// Says whether every file of the tree shares its bytes with another.
+    pub fn all_cloned(&mut self, all: bool) {
+        self.all_cloned = all;
+    }
+
     /// Notes a path that could not be read; allowed at any time.
     pub fn push_unread(&mut self, path: &TreePath) {
         format::encode_gap(path.as_bytes(), &mut self.gaps);

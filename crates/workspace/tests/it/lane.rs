@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 
 use kernel::lock::Lock;
 use kernel::mountspec::MountWhat;
 use tree::{ChangeKind, ChangeSet, Kind, Source, TreePath};
 use workspace::contract::Root;
+use workspace::fork::{Forked, Making};
 use workspace::{LaneHome, LayerPlace, MountMode, Strategy, Workspace};
 
 /// A way to make a lane.
@@ -61,19 +63,28 @@ pub(crate) struct Lane {
     pub(crate) work: Box<dyn Workspace>,
     pub(crate) way: Way,
     pub(crate) root: Root,
-    pub(crate) dir: Scratch,
+    pub(crate) dir: Rc<Scratch>,
     _lock: Lock,
 }
 
 /// Makes a project with `script` and a lane of it.
 pub(crate) fn lane(way: Way, script: &str) -> Lane {
+    lane_at(way, script, |_| LayerPlace::InState)
+}
+
+/// As [`lane`], with the layers in a place of their own.
+pub(crate) fn lane_beside(way: Way, script: &str) -> Lane {
+    lane_at(way, script, |top| LayerPlace::At(top.join("beside")))
+}
+
+fn lane_at(way: Way, script: &str, place: impl Fn(&Path) -> LayerPlace) -> Lane {
     let dir = Scratch::new();
     let top = dir.path();
     let (origin, state) = (top.join("project"), top.join("state"));
     std::fs::create_dir(&origin).expect("made");
     std::fs::create_dir(&state).expect("made");
     shell(&origin, script);
-    let lane = lane_of(way, &origin, &state, &LayerPlace::InState, dir);
+    let lane = lane_of(way, &origin, &state, &place(&top), dir);
     lane.work.prepare(&mut |_| ()).expect("prepared");
     lane
 }
@@ -95,7 +106,7 @@ pub(crate) fn lane_of(way: Way, origin: &Path, state: &Path, place: &LayerPlace,
     };
     let work = workspace::workspace(&home, &root).expect("opened");
     workspace::stamp(&home, &[workspace::base::root_ino(origin).expect("looked")]).expect("stamped");
-    Lane { origin: origin.to_path_buf(), home, work, way, root, dir, _lock: lock }
+    Lane { origin: origin.to_path_buf(), home, work, way, root, dir: Rc::new(dir), _lock: lock }
 }
 
 /// Runs `script` in a plain directory.
@@ -108,13 +119,15 @@ impl Lane {
     /// Mounts the view and runs `script` in it, at the origin's own path.
     pub(crate) fn run(&self, script: &str) {
         self.work.before_mount().expect("ready");
-        let view = self.work.view();
+        let view = self.work.view().expect("a view");
         assert_eq!(view.target, self.origin);
         let mount = match &view.what {
             MountWhat::Overlay(overlay) => {
+                let lowers: Vec<String> =
+                    overlay.lowers.iter().map(|dir| dir.display().to_string()).collect();
                 let mut options = format!(
                     "lowerdir={},upperdir={},workdir={}",
-                    overlay.lowers[0].display(),
+                    lowers.join(":"),
                     overlay.upper.as_ref().expect("an upper").display(),
                     overlay.work.as_ref().expect("a work directory").display()
                 );
@@ -150,6 +163,38 @@ impl Lane {
             .expect("unshare starts");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{:?}: {script}: {said}", self.way);
+    }
+
+    /// The directory of the test.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.dir.path()
+    }
+
+    /// A new lane that shows what this one shows.
+    pub(crate) fn fork(&self, id: &str) -> (Lane, Forked) {
+        let (child, forked) = self.fork_unfinished(id);
+        child.home.end_fork().expect("recorded");
+        (child, forked)
+    }
+
+    /// The same, as it is before it is recorded.
+    pub(crate) fn fork_unfinished(&self, id: &str) -> (Lane, Forked) {
+        let state = self.dir().join("state");
+        let (home, lock) = LaneHome::create(&state, id).expect("made");
+        home.begin_fork().expect("marked");
+        home.add_root(0, &self.home.place_of(0).expect("a place")).expect("added");
+        let mut making = Making { linked: None, progress: &mut |_| () };
+        let forked = self.work.fork(&home, &mut making).expect("forked");
+        home.take_base(&self.home).expect("shared");
+        let work = workspace::workspace(&home, &self.root).expect("opened");
+        let (origin, root, dir) = (self.origin.clone(), self.root.clone(), Rc::clone(&self.dir));
+        (Lane { origin, home, work, way: self.way, root, dir, _lock: lock }, forked)
+    }
+
+    /// Removes it from the disk.
+    pub(crate) fn remove(&self) {
+        let state = self.dir().join("state");
+        LaneHome::open(&state, self.home.id()).expect("there").remove().expect("removed");
     }
 
     pub(crate) fn changes(&self) -> ChangeSet {
