@@ -29,6 +29,15 @@ pub fn room(fd: impl AsFd) -> Result<Room> {
     Ok(Room { free: bytes(stat.f_bavail), total: bytes(stat.f_blocks) })
 }
 
+/// True for a filesystem in memory (tmpfs, ramfs). There a store through a shared mapping changes no time, ever.
+pub fn is_in_memory(fd: impl AsFd) -> Result<bool> {
+    const TMPFS: u32 = 0x0102_1994;
+    const RAMFS: u32 = 0x8584_58f6;
+    let stat = retry(|| rustix::fs::fstatfs(fd.as_fd())).asked("fstatfs", b"")?;
+    // The magic number is 32 bits; the field is wider, and signed on some machines.
+    Ok(matches!(stat.f_type as u32, TMPFS | RAMFS))
+}
+
 /// What statx says about one inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawStat {
@@ -222,6 +231,13 @@ mod tests {
         assert_eq!(stat_at(&fd, b"f").expect("stat").permissions(), 0o4711);
         assert_eq!(set_mode_at(&fd, b"l", 0o600).expect_err("a link has no mode").errno, Errno::OPNOTSUPP);
         assert_eq!(stat_at(&fd, b"f").expect("stat").permissions(), 0o4711);
+    }
+
+    #[test]
+    fn a_filesystem_in_memory_is_told_from_one_on_disk() {
+        let at = |path: &str| is_in_memory(crate::open::root_dir(std::path::Path::new(path)).expect("open"));
+        assert!(at("/dev/shm").expect("tmpfs"));
+        assert!(!at("/proc").expect("proc"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use kernel::{bytes, open};
+use kernel::{bytes, meta, open};
 
 use crate::encode::{Decoded, Malformed, Put, Take};
 use crate::error::{Error, Result, Stepping as _};
@@ -113,6 +113,8 @@ impl Part {
 
 /// Parts of one list object at most, so that a changed part of a huge file rewrites a short list.
 pub(crate) const LIST: usize = 256;
+/// More levels of lists than any file has.
+pub(crate) const PARTS_LEVELS: u8 = 8;
 /// The version of a list.
 const LIST_FORMAT: u8 = 1;
 
@@ -185,7 +187,7 @@ impl Store {
         let bytes = self.object(ObjectKind::Parts, id)?;
         let (level, parts) = decode_list(&bytes).map_err(what(""))?;
         // Each level is one lower than the one above, so that no list leads back to itself.
-        if level > 8 || above.is_some_and(|(above, _)| level + 1 != above) {
+        if level > PARTS_LEVELS || above.is_some_and(|(above, _)| level + 1 != above) {
             return Err(what("")(Malformed("a list at the wrong level")));
         }
         let begun = *at;
@@ -283,7 +285,8 @@ impl Store {
         let size = content.size();
         if let Content::Parts { id, .. } = content
             && let Some(whole) = self.large_file(*id)?
-            && self.may_clone()
+            && let dev = meta::stat_fd(to).stepping("stat", b"content")?.dev
+            && self.may_clone(dev)
         {
             if bytes::clone_content(&whole, to).stepping("share", crate::large::path(*id))? {
                 bytes::set_len(to, size).stepping("share", b"content")?;
@@ -297,7 +300,7 @@ impl Store {
                     bytes::write_all_at(to, part, at).stepping("write", b"content")
                 });
             }
-            self.cannot_clone();
+            self.cannot_clone(dev);
         }
         let mut end = 0;
         self.read_parts(content, &mut |at, part| {

@@ -7,8 +7,8 @@ use tree::TreePath;
 
 use crate::id::HASH;
 
-/// Longest path that the format holds.
-pub(crate) const MAX_PATH: usize = 1 << 20;
+/// Longest path that the format holds: sixteen times what one system call takes.
+pub(crate) const MAX_PATH: usize = 64 * 1024;
 
 /// Why bytes are not what they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

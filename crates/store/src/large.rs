@@ -146,7 +146,8 @@ impl Writer<'_> {
     /// A file without a name that shares all blocks of this one; `None` where that cannot be.
     fn share(&mut self, file: BorrowedFd<'_>) -> Result<Option<Draft>> {
         let store = self.store;
-        if !store.may_clone() {
+        let dev = meta::stat_fd(file).map_err(Error::Unreadable)?.dev;
+        if !store.may_clone(dev) {
             return Ok(None);
         }
         let draft = Draft::begin(&store.large, 0o400).stepping("make", b"large file")?;
@@ -154,7 +155,7 @@ impl Writer<'_> {
         if bytes::clone_content(file, &draft).stepping("share", b"large file")? {
             return Ok(Some(draft));
         }
-        store.cannot_clone();
+        store.cannot_clone(dev);
         Ok(None)
     }
 

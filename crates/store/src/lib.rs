@@ -24,6 +24,7 @@ mod record;
 pub mod restore;
 mod steps;
 mod store;
+mod usage;
 mod writer;
 
 pub use capture::base::BaseContents;
@@ -41,4 +42,5 @@ pub use pack::{MAX_OBJECT, PackId};
 pub use record::{Gap, LayerRef, NewSnapshot, Quiescence, Record, Root, SnapshotKind};
 pub use steps::{Step, StepHook};
 pub use store::{Held, Store};
+pub use usage::{Share, Usage};
 pub use writer::{Added, Snapshot, Taken, Writer};

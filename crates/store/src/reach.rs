@@ -3,6 +3,7 @@
 //! Invariant: an object is counted before what lies below it, and nothing below an object that was counted is looked at
 //! again; so the cost is that of what snapshots do not have in common. What cannot be read is told, not passed over.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use crate::content::{Content, Part, decode_list};
@@ -14,6 +15,47 @@ use crate::manifest::node::Node;
 use crate::manifest::read::load;
 use crate::record::Record;
 use crate::store::Store;
+
+/// Who reached an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner {
+    /// The first.
+    pub(crate) first: usize,
+    /// There are others.
+    pub(crate) shared: bool,
+}
+
+/// Objects by the snapshots that need them.
+#[derive(Debug)]
+pub(crate) struct Owners<'s> {
+    reach: Reach<'s>,
+    pub(crate) owners: HashMap<ObjectId, Owner>,
+}
+
+impl Owners<'_> {
+    /// Adds everything that a snapshot rests on. What another one was alone with is looked into once more, and then
+    /// no more.
+    pub(crate) fn snapshot(&mut self, number: usize, record: &Record) -> Result<()> {
+        let Owners { reach, owners } = self;
+        let manifests: Vec<ManifestId> = record.manifests(&reach.layers).map(|(_, id)| id).collect();
+        let mut add = |id: ObjectId| match owners.entry(id) {
+            Entry::Vacant(entry) => {
+                entry.insert(Owner { first: number, shared: false });
+                true
+            }
+            Entry::Occupied(mut entry) => {
+                let owner = entry.get_mut();
+                let news = !owner.shared && owner.first != number;
+                owner.shared |= news;
+                news
+            }
+        };
+        manifests.into_iter().try_for_each(|id| reach.manifest(id, &mut add))
+    }
+}
+
+/// Says of an object whether it is new, so that what lies below it is to be looked at.
+type Add<'a> = &'a mut dyn FnMut(ObjectId) -> bool;
 
 /// A set of objects that grows by whole snapshots.
 #[derive(Debug)]
@@ -48,7 +90,22 @@ impl<'s> Reach<'s> {
     /// Adds everything that a snapshot rests on.
     pub(crate) fn snapshot(&mut self, record: &Record) -> Result<()> {
         let manifests: Vec<ManifestId> = record.manifests(&self.layers).map(|(_, id)| id).collect();
-        manifests.into_iter().try_for_each(|id| self.manifest(id))
+        let (mut live, mut fresh) = (std::mem::take(&mut self.live), std::mem::take(&mut self.fresh));
+        let mut add = |id: ObjectId| {
+            let new = live.insert(id);
+            if new {
+                fresh.push(id);
+            }
+            new
+        };
+        let done = manifests.into_iter().try_for_each(|id| self.manifest(id, &mut add));
+        (self.live, self.fresh) = (live, fresh);
+        done
+    }
+
+    /// The same walk, asking who needs what.
+    pub(crate) fn owning(self) -> Owners<'s> {
+        Owners { reach: self, owners: HashMap::new() }
     }
 
     /// What was added since the last time that this was asked.
@@ -63,18 +120,10 @@ impl<'s> Reach<'s> {
         });
     }
 
-    fn add(&mut self, id: ObjectId) -> bool {
-        let new = self.live.insert(id);
-        if new {
-            self.fresh.push(id);
-        }
-        new
-    }
-
-    fn manifest(&mut self, id: ManifestId) -> Result<()> {
+    fn manifest(&mut self, id: ManifestId, add: Add<'_>) -> Result<()> {
         let mut nodes = vec![id.object()];
         while let Some(id) = nodes.pop() {
-            if !self.add(id) {
+            if !add(id) {
                 continue;
             }
             let loaded = load(self.store, id);
@@ -83,7 +132,7 @@ impl<'s> Reach<'s> {
                 Some(Node::Leaf(items)) => {
                     for (_, item) in items {
                         if let ItemKind::File(content) = item.kind {
-                            self.content(&content)?;
+                            self.content(&content, add)?;
                         }
                     }
                 }
@@ -93,17 +142,17 @@ impl<'s> Reach<'s> {
         Ok(())
     }
 
-    fn content(&mut self, content: &Content) -> Result<()> {
+    fn content(&mut self, content: &Content, add: Add<'_>) -> Result<()> {
         let mut lists = match content {
             Content::Inline(_) => return Ok(()),
             Content::Blob { id, .. } => {
-                self.add(*id);
+                add(*id);
                 return Ok(());
             }
             Content::Parts { id, .. } => vec![*id],
         };
         while let Some(id) = lists.pop() {
-            if !self.add(id) {
+            if !add(id) {
                 continue;
             }
             let bytes = self.store.object(ObjectKind::Parts, id);
@@ -115,7 +164,7 @@ impl<'s> Reach<'s> {
                 match part {
                     Part::Data(_, below) if level > 0 => lists.push(below),
                     Part::Data(_, below) => {
-                        self.add(below);
+                        add(below);
                     }
                     Part::Hole(_) => {}
                 }

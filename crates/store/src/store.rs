@@ -4,9 +4,8 @@
 //! a new store. A store stays readable while others write to it and collect: what is not where it was is looked
 //! for once more before it counts as missing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,8 +38,8 @@ pub struct Store {
     pub(crate) history: OwnedFd,
     pub(crate) stamps: OwnedFd,
     pub(crate) steps: Steps,
-    /// Set once this filesystem has refused to share blocks with another file.
-    pub(crate) no_clones: AtomicBool,
+    /// Filesystems that have refused to share blocks with this one.
+    no_clones: Mutex<HashSet<u64>>,
     permitted: Permitted,
     index: Mutex<Arc<Index>>,
     open_packs: Mutex<HashMap<PackId, Arc<OwnedFd>>>,
@@ -94,7 +93,7 @@ impl Store {
             history,
             stamps,
             steps: Steps::default(),
-            no_clones: AtomicBool::new(false),
+            no_clones: Mutex::default(),
             permitted,
             index: Mutex::new(Arc::new(index)),
             open_packs: Mutex::new(HashMap::new()),
@@ -267,12 +266,12 @@ pub(crate) fn read_placed(
 }
 
 impl Store {
-    /// How many looks at the filesystem for shared blocks are still worth it.
-    pub(crate) fn may_clone(&self) -> bool {
-        !self.no_clones.load(Ordering::Relaxed)
+    /// True where files on this device have not refused to share blocks with files of the store.
+    pub(crate) fn may_clone(&self, dev: u64) -> bool {
+        !self.no_clones.lock().unwrap_or_else(PoisonError::into_inner).contains(&dev)
     }
 
-    pub(crate) fn cannot_clone(&self) {
-        self.no_clones.store(true, Ordering::Relaxed);
+    pub(crate) fn cannot_clone(&self, dev: u64) {
+        self.no_clones.lock().unwrap_or_else(PoisonError::into_inner).insert(dev);
     }
 }

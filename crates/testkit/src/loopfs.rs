@@ -73,9 +73,18 @@ impl LoopFs {
         Some(fs)
     }
 
-    /// Copies what has reached the disk until now, and nothing that is only in memory.
+    /// Copies what has reached the disk until now, and nothing that is only in memory. A filesystem writes by itself at
+    /// times: a copy during which it did is of no one moment, and is made again.
     pub fn copy_image(&self, to: &Path) {
-        must(Command::new(program("cp")).arg("--sparse=always").arg(self.dir.join("image")).arg(to));
+        let image = self.dir.join("image");
+        for _ in 0..20 {
+            must(Command::new(program("cp")).arg("--sparse=always").arg(&image).arg(to));
+            let same = Command::new(program("cmp")).arg("--quiet").arg(&image).arg(to).status();
+            if same.expect("cmp runs").success() {
+                return;
+            }
+        }
+        panic!("the filesystem never stops writing");
     }
 
     /// A directory with a mount point; nothing where this process may not mount.

@@ -6,6 +6,7 @@ use kernel::{Errno, meta, open, xattr};
 use tree::compare::not_portable;
 use tree::dir::{entry_at, xattrs_at};
 use tree::layer::{self, Format};
+use tree::source::Xattr;
 use tree::{Entry, Kind, TreePath};
 
 use crate::error::{Error, Result};
@@ -15,6 +16,8 @@ use crate::writer::Writer;
 /// The bits that let an owner read a file, and list and enter a directory.
 const READ: u32 = 0o400;
 const LIST: u32 = 0o500;
+/// Most bytes of attributes of one entry.
+const XATTRS: usize = 8 << 20;
 
 /// An entry, read.
 pub(super) struct Read {
@@ -85,7 +88,7 @@ impl Reader<'_, '_> {
             if names.contains(&self.format.mark(b"metacopy")) {
                 return Err(Error::malformed("file", "its content is not in this layer (metacopy)"));
             }
-            item.xattrs = xattrs_at(fd, b"").map_err(Error::Unreadable)?;
+            item.xattrs = bounded(xattrs_at(fd, b"").map_err(Error::Unreadable)?)?;
         }
         Ok(Read { item, entry: taken.entry, steady: taken.steady })
     }
@@ -120,7 +123,7 @@ impl Reader<'_, '_> {
         let marks = layer::dir_marks(dir, name, self.format).map_err(Error::Unreadable)?;
         let kind = ItemKind::Dir { opaque: marks.opaque, redirect: marks.redirect };
         let mut item = item(kind, entry);
-        item.xattrs = xattrs_at(dir, name).map_err(Error::Unreadable)?;
+        item.xattrs = bounded(xattrs_at(dir, name).map_err(Error::Unreadable)?)?;
         let mut entry = entry.clone();
         if entry.mode & LIST != LIST && self.may_open(&entry) && !path.is_root() {
             meta::set_mode_at(dir, name, entry.mode | LIST).map_err(Error::Unreadable)?;
@@ -146,6 +149,12 @@ impl Reader<'_, '_> {
             drop(closed);
         }
     }
+}
+
+/// Attributes, unless they are more than a node of a manifest should hold.
+fn bounded(xattrs: Vec<Xattr>) -> Result<Vec<Xattr>> {
+    let size: usize = xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if size > XATTRS { Err(Error::malformed("entry", "its attributes are too large")) } else { Ok(xattrs) }
 }
 
 fn plain(kind: ItemKind, entry: &Entry) -> Read {

@@ -2,7 +2,8 @@
 //!
 //! Invariant: nothing below the layer is written, nothing but regular files and directories is opened, and what is not
 //! in the manifest is listed. An entry is taken over only where inode and status time say that it is the very one
-//! that was read, and where it was not touched too shortly before it was read for the clock to tell.
+//! that was read, and where it was not touched too shortly before it was read for the clock to tell. In memory (tmpfs),
+//! where stores through mappings have no date, files are always read.
 //!
 //! A lane that runs is captured like a live migration: [`Capture::pass`] while it runs, stop it, [`Capture::pass`]
 //! again, which reads only what has changed since, let it go on, and only then [`Capture::finish`].
@@ -22,6 +23,7 @@ use tree::layer::Format;
 use tree::walk::{Mounts, Visit, walk_dirs};
 use tree::{Entry, Time, TreePath};
 
+use crate::encode::MAX_PATH;
 use crate::error::{Error, Result, Stepping as _};
 use crate::history::LaneKey;
 use crate::id::ManifestId;
@@ -186,6 +188,7 @@ impl Capture {
             at: 0,
             found: Known { dev: 0, trusted_before: begun, seen: Vec::with_capacity(self.known.seen.len()) },
             groups: HashMap::new(),
+            undated: meta::is_in_memory(layer).stepping("look at", b"layer")?,
             gaps: Vec::new(),
             read: 0,
             news: false,
@@ -270,6 +273,9 @@ fn edits<'a>(
     })
 }
 
+/// Why what lies very deep is not in a snapshot.
+const TOO_LONG: &str = "what lies below has a path that is too long";
+
 /// Names of one inode, by their place in the list.
 type Groups = HashMap<u64, Vec<usize>>;
 
@@ -304,6 +310,8 @@ struct Walk<'a, 'w, 's> {
     at: usize,
     found: Known,
     groups: Groups,
+    /// Not every change of content has a date here.
+    undated: bool,
     gaps: Vec<(TreePath, String)>,
     read: u64,
     news: bool,
@@ -320,9 +328,13 @@ impl Walk<'_, '_, '_> {
             Ok(None) => {}
             Err(error) => return Err(error).stepping("read", b"layer"),
         }
-        let mut failed = None;
+        let (mut failed, mut long) = (None, Vec::new());
         let gaps = walk_dirs(layer, Mounts::Stay, &mut |visited| {
             if self.pass.skip.contains(visited.path) {
+                return Visit::SkipBelow;
+            }
+            if visited.path.as_bytes().len() > MAX_PATH {
+                long.push((visited.path.clone(), TOO_LONG.to_owned()));
                 return Visit::SkipBelow;
             }
             match self.visit(visited.dir, visited.name, visited.path, visited.entry) {
@@ -334,7 +346,16 @@ impl Walk<'_, '_, '_> {
             }
         });
         self.gaps.extend(gaps);
+        self.gaps.append(&mut long);
+        for (path, why) in &mut self.gaps {
+            // No record can hold the path itself: it says where the way there ends.
+            while path.as_bytes().len() > MAX_PATH {
+                *path = path.parent().unwrap_or_default();
+                TOO_LONG.clone_into(why);
+            }
+        }
         self.gaps.sort();
+        self.gaps.dedup();
         failed.map_or(Ok(()), Err)
     }
 
@@ -377,7 +398,9 @@ impl Walk<'_, '_, '_> {
             && self.known.believes(entry.ctime)
             && match seen.item.kind {
                 ItemKind::Whiteout => entry.is_whiteout(),
-                ItemKind::File(_) => entry.size == seen.item.size() && entry.mtime == seen.item.mtime,
+                ItemKind::File(_) => {
+                    !self.undated && entry.size == seen.item.size() && entry.mtime == seen.item.mtime
+                }
                 _ => true,
             }
             && !self.pass.reread.contains(&(entry.dev, entry.ino));

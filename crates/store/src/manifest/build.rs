@@ -8,8 +8,9 @@
 use tree::TreePath;
 
 use super::item::Item;
-use super::node::{Child, Draft, Node};
+use super::node::{Child, Draft, Node, decode};
 use super::read::{Nodes, get, load};
+use crate::encode::MAX_PATH;
 use crate::error::{Error, Result};
 use crate::id::{ManifestId, ObjectKind};
 use crate::writer::Writer;
@@ -23,6 +24,10 @@ struct Builder<'w, 's> {
 
 impl Builder<'_, '_> {
     fn item(&mut self, path: &TreePath, item: &Item) -> Result<()> {
+        let (size, limit) = (path.as_bytes().len() as u64, MAX_PATH as u64);
+        if size > limit {
+            return Err(Error::TooLarge { what: "path", size, limit });
+        }
         if self.level(0).item(path, item) {
             self.close(0)?;
         }
@@ -58,6 +63,7 @@ impl Builder<'_, '_> {
         let first = draft.first.clone().unwrap_or_default();
         let entries = draft.entries;
         let bytes = draft.close();
+        debug_assert!(decode(&bytes).is_ok(), "a node that could not be read");
         let node = self.writer.put_object(ObjectKind::Node, &bytes)?;
         Ok(Child { first, node, entries })
     }

@@ -96,7 +96,9 @@ impl Draft {
     }
 
     fn ends(&self, path: &TreePath) -> bool {
-        self.body.len() >= FULL || is_edge(self.level, path)
+        // An inner node with one child would not make the tree narrower, however long the paths are.
+        let narrows = self.level == 0 || self.count > 1;
+        narrows && (self.body.len() >= FULL || is_edge(self.level, path))
     }
 
     /// The node's bytes, and a draft of the next.

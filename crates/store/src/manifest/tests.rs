@@ -204,6 +204,25 @@ fn ten_changed_entries_of_five_thousand_rewrite_a_few_nodes_and_the_rest_is_not_
 }
 
 #[test]
+fn the_longest_paths_make_a_tree_that_is_no_higher_than_others() {
+    let (_dir, store) = store();
+    let deep = vec!["n".repeat(250); 250].join("/");
+    let all: BTreeMap<TreePath, Item> =
+        (0..2000).map(|n| (path(&format!("{deep}/{n:06}")), plain(n))).collect();
+    let mut writer = store.begin().expect("begin");
+    let id = writer.manifest(all.clone()).expect("build");
+    let some: Vec<_> = all.keys().step_by(77).map(|path| (path.clone(), Some(plain(5)))).collect();
+    let edited = writer.edit(id, some.clone()).expect("edit");
+    let mut expected = all;
+    expected.extend(some.into_iter().filter_map(|(path, item)| Some((path, item?))));
+    assert_eq!(writer.manifest(expected.clone()).expect("build"), edited);
+    writer.finish_pack().expect("finish");
+    let manifest = store.manifest(edited);
+    assert_eq!(manifest.count().expect("count"), 2000);
+    assert!(manifest.iter().expect("iter").all(|entry| entry.is_ok()));
+}
+
+#[test]
 fn a_range_holds_a_directory_and_what_is_below_it_and_nothing_beside_it() {
     let (_dir, store) = store();
     let dir = || Item { kind: ItemKind::Dir { opaque: false, redirect: None }, ..plain(1) };

@@ -116,6 +116,29 @@ fn strange_names_and_types_are_stored_and_what_cannot_be_is_listed() {
 }
 
 #[test]
+fn a_tree_deeper_than_any_path_that_is_stored_is_listed_where_it_is_cut_off() {
+    let world = World::new();
+    let name = vec![b'n'; 250];
+    let mut at = open(&world.layer());
+    for _ in 0..300 {
+        kernel::node::mkdir_at(&at, &name, 0o755).expect("mkdir");
+        at = kernel::open::dir_beneath(&at, &name).expect("open");
+    }
+    fs::write(world.layer().join("beside"), "x").expect("write");
+    let (snapshot, captured) = world.try_snap().expect("snapshot");
+    assert_eq!(
+        (captured.gaps.len(), captured.gaps[0].1.as_str()),
+        (1, "what lies below has a path that is too long")
+    );
+    assert_eq!(captured.entries, 1 + 261 + 1);
+    assert!(store::fsck::check(&world.store, &mut |_| {}).expect("check").is_clean());
+    world.try_restore(snapshot.id).expect("restore");
+    let layer = open(&world.dir);
+    use std::os::fd::AsFd as _;
+    assert!(tree::remove::remove_tree(layer.as_fd(), b"layer").expect("remove").is_complete());
+}
+
+#[test]
 fn a_file_written_back_to_its_old_size_and_time_is_read_again() {
     let world = World::new();
     let file = world.layer().join("f");

@@ -97,6 +97,42 @@ fn large_and_sparse_files_come_back_with_their_holes_on_every_filesystem() {
 }
 
 #[test]
+fn a_store_through_a_mapping_in_memory_is_seen_though_it_has_no_date() {
+    use std::os::unix::fs::MetadataExt as _;
+    let Some(disk) = LoopFs::make(FsKind::Tmpfs, 16, Who::Root) else { return };
+    let world = World::at(&disk.path());
+    let file = world.layer().join("mapped");
+    fs::write(&file, vec![b'a'; 8192]).expect("write");
+    // Another program maps it, and stores into it when it is told to.
+    let script = "import mmap,sys\nf=open(sys.argv[1],'r+b');m=mmap.mmap(f.fileno(),0);m[0:1]=b'b'\n\
+                  print('ready',flush=True);sys.stdin.readline();m[1:2]=b'c';print('done',flush=True);sys.stdin.readline()";
+    let mut child = std::process::Command::new(testkit::require::program("python3"))
+        .args(["-c", script])
+        .arg(&file)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("python3");
+    use std::io::{BufRead as _, Write as _};
+    let mut said = std::io::BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut tell = child.stdin.take().expect("piped");
+    assert_eq!(said.next().expect("a line").expect("text"), "ready");
+    world.grow_older();
+    world.snap();
+    let before = fs::metadata(&file).expect("stat");
+    writeln!(tell).expect("tell");
+    assert_eq!(said.next().expect("a line").expect("text"), "done");
+    let after = fs::metadata(&file).expect("stat");
+    assert_eq!((before.ctime(), before.ctime_nsec()), (after.ctime(), after.ctime_nsec()));
+    let id = world.snap();
+    writeln!(tell).expect("tell");
+    assert!(child.wait().expect("ends").success());
+    fs::write(&file, "else").expect("write");
+    world.restore(id);
+    assert_eq!(fs::read(&file).expect("read")[..3], *b"bca");
+}
+
+#[test]
 fn a_shared_file_that_was_damaged_is_named_and_does_not_come_back_wrong() {
     for (kind, mib) in [(FsKind::Btrfs, 160), (FsKind::Xfs, 320)] {
         let Some(disk) = LoopFs::make(kind, mib, Who::Root) else { return };

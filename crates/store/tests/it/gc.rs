@@ -217,6 +217,88 @@ fn a_damaged_store_is_collected_only_on_demand() {
     execute(&store, &planned, 5, WAIT, true).expect("on demand");
 }
 
+#[test]
+fn what_a_snapshot_alone_needs_is_what_goes_with_it() {
+    let world = World::new();
+    let big = |n: usize| format!("{n:05} ").repeat(10_000);
+    fs::write(world.layer().join("same"), big(99_999)).expect("write");
+    let mut ids = Vec::new();
+    for (n, kind) in [SnapshotKind::Asked, SnapshotKind::Quiet, SnapshotKind::Asked].into_iter().enumerate() {
+        fs::write(world.layer().join("own"), big(n)).expect("write");
+        ids.push(snap_as(&world, kind, n as i64, b""));
+    }
+    let histories = || vec![(world.lane.clone(), world.store.history(&world.lane).expect("history"))];
+    let usage = world.store.usage(&histories()).expect("usage");
+    let share = |id| usage.snapshots[&id];
+    for id in &ids {
+        assert!((60_000..61_000).contains(&share(*id).alone), "{usage:?}");
+    }
+    assert!(share(ids[0]).added > 120_000 && share(ids[1]).added < 61_000);
+    assert_eq!(usage.size.bytes, stored(&world));
+    let rules = KeepRules { classes: Vec::new(), ..KeepRules::everything(1_000_000) };
+    execute(&world.store, &plan(&world.store, &rules).expect("plan"), 5, WAIT, false).expect("collect");
+    let after = world.store.usage(&histories()).expect("usage");
+    let gone = usage.size.bytes - after.size.bytes;
+    assert!(gone >= share(ids[1]).alone && gone < share(ids[1]).alone + 1000, "{gone}");
+}
+
+#[test]
+fn many_write_and_one_collects_at_the_same_time() {
+    let temp = tempfile::tempdir().expect("temporary directory");
+    let shared = temp.path().join("shared");
+    drop(World::at(&shared));
+    let store = || store::Store::open(open(&shared.join("store"))).expect("open");
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|number| {
+                let dir = temp.path().join(format!("w{number}"));
+                let store = &store;
+                scope.spawn(move || {
+                    let mut world = World::at(&dir);
+                    world.store = store();
+                    world.lane = store::LaneKey::new(&format!("lane-{number}")).expect("valid");
+                    for round in 0..25 {
+                        // All write the same content at times, so that they find each other's objects.
+                        world.kind = if round % 3 == 0 { SnapshotKind::Asked } else { SnapshotKind::Quiet };
+                        fs::write(world.layer().join("f"), format!("{} ", round % 5).repeat(3000))
+                            .expect("write");
+                        fs::write(world.layer().join("g"), format!("{number} {round} ").repeat(300))
+                            .expect("write");
+                        let id = world.snap();
+                        if round % 8 == 7 {
+                            world.restore(id);
+                        }
+                    }
+                    world
+                })
+            })
+            .collect();
+        let collector = store();
+        let mut collected = 0;
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            let rules = KeepRules { classes: Vec::new(), newest: 1, ..KeepRules::everything(i64::MAX) };
+            let planned = plan(&collector, &rules).expect("plan");
+            match execute(&collector, &planned, 5, Duration::from_millis(50), false) {
+                Ok(done) => collected += done.thinned,
+                Err(store::Error::Busy) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let found = check(&collector, &mut |_| {}).expect("check");
+        assert!(found.is_clean(), "{found:#?}");
+        assert!(collected > 0);
+        for worker in workers {
+            let world = worker.join().expect("worked");
+            let history = world.store.history(&world.lane).expect("history");
+            let all: Vec<_> = history.snapshots().map(|(id, record)| (id, record.sequence)).collect();
+            assert!(all.len() >= 9);
+            for (id, _) in all {
+                world.restore(id);
+            }
+        }
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 

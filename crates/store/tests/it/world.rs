@@ -37,7 +37,11 @@ pub(crate) fn open(path: &Path) -> OwnedFd {
 
 impl World {
     pub(crate) fn new() -> World {
-        let temp = tempfile::tempdir().expect("temporary directory");
+        // On a disk: in memory every file is read every time.
+        let usual = std::env::temp_dir();
+        let memory = kernel::meta::is_in_memory(open(&usual)).expect("a filesystem");
+        let place = if memory { Path::new("/var/tmp") } else { &usual };
+        let temp = tempfile::tempdir_in(place).expect("temporary directory");
         let mut world = World::at(temp.path());
         world._temp = Some(temp);
         world

@@ -1,34 +1,27 @@
 //! A lane's history: an append-only log of snapshots, moves of the position, and removals by a collection.
 //!
-//! ```text
-//! frame  48  "LKHR", kind (u8), zeros (3), length (u32), zero (u32), hash of the payload; then the payload
-//! ```
-//!
 //! Invariant: what was appended and synced is never written again. A frame that a kill or a full disk left unfinished at
 //! the end counts as not there; damage in the middle costs the frames that it touches and no other.
 
+mod append;
+mod frame;
+
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd as _;
-use std::time::Duration;
 
 use kernel::publish::{self, TEMP_PREFIX};
-use kernel::{bytes, dir, lock, meta, open};
+use kernel::{bytes, dir, open};
 
-use crate::encode::{Decoded, Malformed, Put, Take, hash_at, u32_at};
+pub(crate) use append::append;
+pub use frame::Event;
+use frame::{MAGIC, frame_at, is_unfinished};
+
 use crate::error::{Error, Result, Stepping as _};
 use crate::id::{ManifestId, SnapshotId};
 use crate::record::{Record, SnapshotKind};
-use crate::steps::Step;
 use crate::store::Store;
 
-const MAGIC: &[u8; 4] = b"LKHR";
-const HEAD: usize = 48;
-const CONTEXT: &str = "lanekeeper store v1 history";
 const SUFFIX: &str = ".log";
-/// Longest record.
-const MAX: usize = 64 << 20;
-/// How long an append waits for another one to the same log.
-const WAIT: Duration = Duration::from_secs(60);
 /// Shortest part of an id that stands for it.
 const PREFIX: usize = 4;
 
@@ -54,125 +47,6 @@ impl LaneKey {
     pub(crate) fn file_name(&self) -> String {
         format!("{}{SUFFIX}", self.0)
     }
-}
-
-/// One entry of a history.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A snapshot was taken; the lane stands at it.
-    Snapshot(Box<Record>),
-    /// The lane was put to the state of a snapshot.
-    Moved {
-        /// Which.
-        to: SnapshotId,
-        /// Milliseconds since 1970 UTC.
-        time_ms: i64,
-        /// The verb that did it.
-        why: Vec<u8>,
-    },
-    /// A collection thinned out these: they resolve no more.
-    Removed {
-        /// Which.
-        ids: Vec<SnapshotId>,
-        /// Milliseconds since 1970 UTC.
-        time_ms: i64,
-    },
-    /// The content of a sealed layer, which snapshots named by its id alone, has reached the store.
-    Sealed {
-        /// The layer's name.
-        layer: Vec<u8>,
-        /// Its content.
-        manifest: ManifestId,
-        /// Milliseconds since 1970 UTC.
-        time_ms: i64,
-    },
-}
-
-impl Event {
-    fn kind(&self) -> u8 {
-        match self {
-            Event::Snapshot(_) => 1,
-            Event::Moved { .. } => 2,
-            Event::Removed { .. } => 3,
-            Event::Sealed { .. } => 4,
-        }
-    }
-
-    fn payload(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        match self {
-            Event::Snapshot(record) => return record.encode(),
-            Event::Moved { to, time_ms, why } => {
-                out.raw(&to.0);
-                out.signed(*time_ms);
-                out.bytes(why);
-            }
-            Event::Removed { ids, time_ms } => {
-                out.signed(*time_ms);
-                out.number(ids.len() as u64);
-                ids.iter().for_each(|id| out.raw(&id.0));
-            }
-            Event::Sealed { layer, manifest, time_ms } => {
-                out.bytes(layer);
-                out.raw(&manifest.0);
-                out.signed(*time_ms);
-            }
-        }
-        out
-    }
-
-    fn decode(kind: u8, payload: &[u8]) -> Decoded<Event> {
-        let mut take = Take(payload);
-        let event = match kind {
-            1 => {
-                let record =
-                    Record::decode(payload).map_err(|_| Malformed("a snapshot record is malformed"))?;
-                return Ok(Event::Snapshot(Box::new(record)));
-            }
-            2 => {
-                let (to, time_ms) = (SnapshotId(take.hash()?), take.signed()?);
-                Event::Moved { to, time_ms, why: take.bytes()?.to_vec() }
-            }
-            3 => {
-                let time_ms = take.signed()?;
-                let count = take.count()?;
-                let ids = (0..count).map(|_| take.hash().map(SnapshotId)).collect::<Decoded<_>>()?;
-                Event::Removed { ids, time_ms }
-            }
-            4 => {
-                let layer = take.bytes()?.to_vec();
-                Event::Sealed { layer, manifest: ManifestId(take.hash()?), time_ms: take.signed()? }
-            }
-            _ => return Err(Malformed("a record of an unknown kind")),
-        };
-        take.end()?;
-        Ok(event)
-    }
-}
-
-fn hash(kind: u8, payload: &[u8]) -> [u8; 32] {
-    if kind == 1 {
-        // A snapshot's frame carries its id.
-        return SnapshotId::of(payload).0;
-    }
-    let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
-    hasher.update(&[kind]).update(payload);
-    *hasher.finalize().as_bytes()
-}
-
-fn frame(event: &Event) -> Result<Vec<u8>> {
-    let payload = event.payload();
-    if payload.len() > MAX {
-        let size = payload.len() as u64;
-        return Err(Error::TooLarge { what: "history record", size, limit: MAX as u64 });
-    }
-    let mut out = vec![0; HEAD];
-    out[..4].copy_from_slice(MAGIC);
-    out[4] = event.kind();
-    out[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-    out[16..48].copy_from_slice(&hash(event.kind(), &payload));
-    out.extend_from_slice(&payload);
-    Ok(out)
 }
 
 /// An event with its place in the log.
@@ -330,37 +204,6 @@ impl History {
     }
 }
 
-/// The whole frame at `at`: its event with its hash, and its length.
-fn frame_at(log: &[u8], at: usize) -> Option<((Event, SnapshotId), usize)> {
-    let head = log.get(at..at + HEAD)?;
-    if head[..4] != *MAGIC || head[5..8] != [0; 3] || head[12..16] != [0; 4] {
-        return None;
-    }
-    let len = u32_at(head, 8) as usize;
-    let payload = log.get(at + HEAD..(at + HEAD).checked_add(len)?)?;
-    let claimed = hash_at(head, 16);
-    if hash(head[4], payload) != claimed {
-        return None;
-    }
-    let event = Event::decode(head[4], payload).ok()?;
-    Some(((event, SnapshotId(claimed)), HEAD + len))
-}
-
-/// True where these last bytes of a log are an append that did not end: cut off, or not filled in.
-fn is_unfinished(rest: &[u8]) -> bool {
-    if rest.iter().all(|byte| *byte == 0) {
-        return true;
-    }
-    if !rest.starts_with(&MAGIC[..rest.len().min(4)]) {
-        return false;
-    }
-    if rest.len() < HEAD {
-        return true;
-    }
-    let whole = HEAD + u32_at(rest, 8) as usize;
-    rest.len() < whole || rest[rest.len() - 8..].iter().all(|byte| *byte == 0)
-}
-
 impl Store {
     /// The history of a lane; empty where it has none.
     pub fn history(&self, lane: &LaneKey) -> Result<History> {
@@ -389,6 +232,7 @@ impl Store {
     /// Says that a lane now stands at a snapshot, of its own history or another's.
     pub fn record_move(&self, lane: &LaneKey, to: SnapshotId, time_ms: i64, why: &[u8]) -> Result<()> {
         self.require_writable()?;
+        let _held = self.hold()?;
         append(self, lane, false, |_| ((), Event::Moved { to, time_ms, why: why.to_vec() })).map(drop)
     }
 
@@ -402,66 +246,9 @@ impl Store {
     }
 }
 
-/// Appends one event, made from the history as it is, and syncs it. A lane without a history gets one only where it `may_begin`.
-pub(crate) fn append<T>(
-    store: &Store,
-    lane: &LaneKey,
-    may_begin: bool,
-    make: impl FnOnce(&History) -> (T, Event),
-) -> Result<(T, Event)> {
-    let name = lane.file_name();
-    let fd = if may_begin {
-        open::log_in(&store.history, name.as_bytes(), 0o600).stepping("open", &name)?
-    } else {
-        match open::log_there(&store.history, name.as_bytes()) {
-            Err(error) if error.is_not_found() => return Err(Error::Forgotten(name)),
-            other => other.stepping("open", &name)?,
-        }
-    };
-    match lock::hold_file(&fd, WAIT) {
-        Err(error) if error.errno == kernel::Errno::TIMEDOUT => return Err(Error::Busy),
-        answer => answer.stepping("lock", &name)?,
-    }
-    let log = bytes::read_all(&fd).stepping("read", &name)?;
-    let history = History::parse(&log);
-    let (answer, event) = make(&history);
-    let frame = frame(&event)?;
-    let written = write(store, &fd, &frame, history.end, log.len() as u64, &name);
-    if written.is_err() {
-        // Whether it reached the disk is not known: nobody was told of it, so it goes. If even this fails, the
-        // next one to append finds it whole, and it stays as a snapshot that nobody asked for by id.
-        let _ = bytes::set_len(&fd, history.end);
-    }
-    written.map(|()| (answer, event))
-}
-
-fn write(
-    store: &Store,
-    fd: &std::os::fd::OwnedFd,
-    frame: &[u8],
-    end: u64,
-    len: u64,
-    name: &str,
-) -> Result<()> {
-    if len > end {
-        bytes::set_len(fd, end).stepping("cut off", name)?;
-    }
-    store.steps.at(Step::HistoryAppend).stepping("append to", name)?;
-    bytes::write_all_at(fd, frame, end).stepping("append to", name)?;
-    store.steps.at(Step::HistorySync).stepping("sync", name)?;
-    publish::sync_data(fd).stepping("sync", name)?;
-    if end == 0 {
-        publish::sync_dir(&store.history).stepping("sync", b"history")?;
-    }
-    let there = meta::stat_at_if_there(&store.history, name.as_bytes()).stepping("stat", name)?;
-    if there.map(|stat| stat.identity()) != Some(meta::stat_fd(fd).stepping("stat", name)?.identity()) {
-        return Err(Error::Forgotten(name.to_owned()));
-    }
-    store.steps.at(Step::HistoryDone).stepping("append to", name)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::frame::frame;
     use super::*;
 
     fn log() -> (Vec<u8>, Vec<usize>) {

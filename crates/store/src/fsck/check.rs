@@ -1,101 +1,27 @@
-//! Checking a store: every object, every file, every record and everything that they lead to. Goes on past damage.
+//! The check itself: files first, then everything that snapshots lead to.
 //!
-//! Invariant: what is found names the object, its pack and offset, and the snapshots and paths that need it. Nothing is
-//! written; [`Store::rebuild_index`] repairs what is derived.
+//! Invariant: what is sound is looked into once, however many snapshots share it; what is not is looked into for each of
+//! them, so that everybody who needs it is told.
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd as _;
 
 use kernel::bytes;
 use tree::TreePath;
 
-use crate::content::{Content, Part, decode_list};
+use super::{Checked, Finding, Need};
+use crate::content::{Content, PARTS_LEVELS, Part, decode_list};
 use crate::error::{Damage, Error, Result, Stepping as _};
 use crate::gc::large_files;
-use crate::history::{LaneKey, Stray};
+use crate::history::LaneKey;
 use crate::id::{ManifestId, ObjectId, ObjectKind, SnapshotId};
 use crate::manifest::item::ItemKind;
 use crate::manifest::node::{Child, Node};
 use crate::manifest::read::{load, load_child};
-use crate::pack::{HEAD, PackId, head_fits};
+use crate::pack::{HEAD, head_fits};
 use crate::store::{Store, read_placed};
 
 /// Needs that are listed of one damaged object.
 const LISTED: usize = 64;
-
-/// Who needs an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
-    /// The lane.
-    pub lane: LaneKey,
-    /// The snapshot.
-    pub snapshot: SnapshotId,
-    /// Which of its roots.
-    pub root: u32,
-    /// The path whose content it is; of a manifest node, the first path below it.
-    pub path: TreePath,
-}
-
-/// Something that is not as it should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
-    /// An object is damaged or gone.
-    Object {
-        /// Which, where, and how.
-        damage: Damage,
-        /// Another copy is whole, so that nobody misses it.
-        spare: bool,
-        /// Who needs it: the first of them.
-        needed_by: Vec<Need>,
-        /// How many need it.
-        needs: u64,
-    },
-    /// The own index of a pack is damaged; its objects were found by their heads.
-    Pack {
-        /// Which.
-        pack: PackId,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// A file of the index is damaged. It can be made again.
-    Index {
-        /// Its name.
-        name: Vec<u8>,
-    },
-    /// Bytes of a history are no record. Where they are no unfinished append, a snapshot is lost.
-    History {
-        /// The lane.
-        lane: LaneKey,
-        /// Where.
-        stray: Stray,
-    },
-}
-
-/// What a check has found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Checked {
-    /// Packs read.
-    pub packs: u64,
-    /// Objects whose hash was taken.
-    pub objects: u64,
-    /// Their bytes, and those of large files.
-    pub bytes: u64,
-    /// Large files read.
-    pub large: u64,
-    /// Snapshots followed to their last object.
-    pub snapshots: u64,
-    /// Everything that is wrong.
-    pub findings: Vec<Finding>,
-}
-
-impl Checked {
-    /// True where nothing is wrong. An append that was interrupted at the end of a history is not wrong.
-    pub fn is_clean(&self) -> bool {
-        self.findings
-            .iter()
-            .all(|finding| matches!(finding, Finding::History { stray, .. } if stray.unfinished))
-    }
-}
 
 /// Checks everything. `progress` hears the bytes read so far.
 pub fn check(store: &Store, progress: &mut dyn FnMut(u64)) -> Result<Checked> {
@@ -298,7 +224,8 @@ impl Check<'_, '_> {
                     return Ok(true);
                 }
                 let mut offset = 0;
-                let sound = self.parts(at, path, *id, self.shared.get(id).cloned(), &mut offset)?;
+                let shared = self.shared.get(id).cloned();
+                let sound = self.parts(at, path, *id, None, shared, &mut offset)?;
                 if sound && offset != *size {
                     let error = Error::malformed("parts list", "its parts do not add up to the file");
                     self.need(at, *id, ObjectKind::Parts, path, error)?;
@@ -318,11 +245,15 @@ impl Check<'_, '_> {
         at: At<'_>,
         path: &TreePath,
         id: ObjectId,
+        above: Option<u8>,
         shared: Option<HashSet<u64>>,
         offset: &mut u64,
     ) -> Result<bool> {
-        let list = self.store.object(ObjectKind::Parts, id).and_then(|bytes| {
-            decode_list(&bytes).map_err(|problem| Error::malformed("parts list", problem.0))
+        let list = self.store.object(ObjectKind::Parts, id).and_then(|bytes| match decode_list(&bytes) {
+            Ok((level, _)) if level > PARTS_LEVELS || above.is_some_and(|above| level + 1 != above) => {
+                Err(Error::malformed("parts list", "a list at the wrong level"))
+            }
+            list => list.map_err(|problem| Error::malformed("parts list", problem.0)),
         });
         let (level, parts) = match list {
             Ok(list) => list,
@@ -336,7 +267,7 @@ impl Check<'_, '_> {
             match part {
                 Part::Hole(len) => *offset = offset.saturating_add(len),
                 Part::Data(_, below) if level > 0 => {
-                    sound &= self.parts(at, path, below, shared.clone(), offset)?;
+                    sound &= self.parts(at, path, below, Some(level), shared.clone(), offset)?;
                 }
                 Part::Data(len, below) => {
                     let held = shared.as_ref().is_some_and(|wrong| !wrong.contains(offset));
@@ -407,20 +338,5 @@ impl Check<'_, '_> {
             needs: bad.needs,
         }));
         Ok(self.checked)
-    }
-}
-
-impl Store {
-    /// Makes the index anew from the packs, which alone are the truth.
-    pub fn rebuild_index(&self) -> Result<()> {
-        self.require_writable()?;
-        let _held = self.hold()?;
-        let index = self.refresh()?;
-        for name in index.damaged_segments().stepping("read", b"index")? {
-            crate::index::forget(self.index_dir.as_fd(), &name).stepping("remove", &name)?;
-        }
-        let index = self.refresh()?;
-        index.rebuild(self.index_dir.as_fd(), &self.steps).stepping("write", b"index")?;
-        self.refresh().map(drop)
     }
 }
