@@ -101,14 +101,17 @@ fn series(dir: &Path) -> Answer<()> {
         part.sort();
         part[part.len() / 2]
     };
-    let (early, late) = (median(&costs[5..55]), median(&costs[950..]));
+    let (early, late) = (median(&costs[5..105]), median(&costs[900..]));
+    let work = |part: &[Cost]| part.iter().map(|cost| cost.work).sum::<Duration>() / 100;
+    let (early_work, late_work) = (work(&costs[5..105]), work(&costs[900..]));
     let log = time(|| {
         let history = world.store.history(&world.lane)?;
         if history.snapshots().count() == 1000 { Ok(()) } else { Err("records are missing".into()) }
     })?;
     let (open, _) = timed(|| Ok(Store::open(kernel::open::root_dir(&world.dir.join("store"))?)?))?;
     print(&format!(
-        "1,000 snapshots: about the 30th {early:.2?}, about the 975th {late:.2?}; log read in {:.2?}, store opened in \
+        "1,000 snapshots: about the 50th {early:.2?} ({early_work:.2?} of work), about the 950th {late:.2?} \
+         ({late_work:.2?} of work); log read in {:.2?}, store opened in \
          {:.2?}; {} KiB stored of {} KiB written",
         log.clock,
         open.clock,
@@ -136,18 +139,20 @@ fn large(dir: &Path) -> Answer<()> {
     }
     file.sync_all()?;
     let (first, _) = timed(|| world.snap())?;
-    let before = allocated(&world.dir.join("store"))?;
     file.write_at(&[1; 4096], 300 << 20)?;
     file.sync_all()?;
+    settle();
+    let before = free(dir)?;
     let (second, captured) = timed(|| world.snap())?;
-    let after = allocated(&world.dir.join("store"))?;
+    settle();
+    let more = before.saturating_sub(free(dir)?);
     let shared = fs::read_dir(world.dir.join("store/large"))?.next().is_some();
     let target = world.store.history(&world.lane)?.snapshots().next().ok_or("no snapshot")?.1.roots[0].top;
     let back = time(|| world.back(&captured, target))?;
     print(&format!(
         "1 GiB file{}: first {first}, one page changed {second} and {} KiB more, restored in {back}",
         if shared { " (blocks shared)" } else { "" },
-        (after - before) / 1024,
+        more / 1024,
     ));
     Ok(())
 }
@@ -273,6 +278,11 @@ fn work() -> Answer<Duration> {
     let fields = stat.rsplit_once(')').ok_or("no fields")?.1.split_ascii_whitespace().skip(11).take(4);
     let ticks = fields.map(str::parse::<u64>).sum::<Result<u64, _>>()?;
     Ok(Duration::from_millis(ticks * 10))
+}
+
+/// Bytes that are free on the filesystem: files that share blocks take them once.
+fn free(dir: &Path) -> Answer<u64> {
+    Ok(kernel::meta::room(kernel::open::root_dir(dir)?)?.free)
 }
 
 fn allocated(dir: &Path) -> Answer<u64> {

@@ -211,19 +211,22 @@ impl Store {
 
     /// The bytes of one part, from the large file that holds the whole, or from a pack.
     fn part(&self, whole: Option<&OwnedFd>, at: u64, len: u64, id: ObjectId) -> Result<Vec<u8>> {
-        if let Some(fd) = whole {
-            let wanted = usize::try_from(len).ok().filter(|len| *len as u64 <= crate::pack::MAX_OBJECT);
-            let mut bytes = vec![0; wanted.unwrap_or(0)];
-            let got = bytes::read_full_at(fd, &mut bytes, at).unwrap_or(0);
-            if got as u64 == len && ObjectId::of(ObjectKind::Blob, &bytes) == id {
-                return Ok(bytes);
-            }
+        if let Some(part) = whole.and_then(|fd| self.part_of(fd, at, len, id)) {
+            return Ok(part);
         }
         let bytes = self.object(ObjectKind::Blob, id)?;
         if bytes.len() as u64 != len {
             return Err(Error::malformed(format!("content {id}"), "has another length than its list says"));
         }
         Ok(bytes)
+    }
+
+    /// One part of a file that holds the whole, if it is there as it should be.
+    fn part_of(&self, whole: impl AsFd, at: u64, len: u64, id: ObjectId) -> Option<Vec<u8>> {
+        let len = usize::try_from(len).ok().filter(|len| *len as u64 <= crate::pack::MAX_OBJECT)?;
+        let mut bytes = vec![0; len];
+        let got = bytes::read_full_at(whole, &mut bytes, at).ok()?;
+        (got == len && ObjectId::of(ObjectKind::Blob, &bytes) == id).then_some(bytes)
     }
 
     /// The large file that holds all parts of a list, where there is one.
@@ -273,7 +276,14 @@ impl Store {
                 let whole = self.large_file(*id)?;
                 self.each_part(*id, *size, &mut |at, part| match part {
                     Part::Hole(_) => Ok(()),
-                    Part::Data(len, id) => each(at, &self.part(whole.as_ref(), at, len, id)?),
+                    Part::Data(len, part) => {
+                        let bytes = self.part(whole.as_ref(), at, len, part);
+                        let bytes = bytes.map_err(|error| match whole {
+                            Some(_) => lost_part(error, *id, at),
+                            None => error,
+                        })?;
+                        each(at, &bytes)
+                    }
                 })
             }
         }
@@ -283,21 +293,21 @@ impl Store {
     pub fn copy_into(&self, content: &Content, to: impl AsFd) -> Result<()> {
         let to = to.as_fd();
         let size = content.size();
-        if let Content::Parts { id, .. } = content
-            && let Some(whole) = self.large_file(*id)?
+        if let Content::Parts { id: list, .. } = content
+            && let Some(whole) = self.large_file(*list)?
             && let dev = meta::stat_fd(to).stepping("stat", b"content")?.dev
             && self.may_clone(dev)
         {
-            if bytes::clone_content(&whole, to).stepping("share", crate::large::path(*id))? {
+            if bytes::clone_content(&whole, to).stepping("share", crate::large::path(*list))? {
                 bytes::set_len(to, size).stepping("share", b"content")?;
-                // What is shared is checked as well; what is not as it was is written over from the packs.
-                return self.read_parts(content, &mut |at, part| {
-                    let mut there = vec![0; part.len()];
-                    let got = bytes::read_full_at(to, &mut there, at).stepping("read", b"content")?;
-                    if got == part.len() && there == part {
+                return self.each_part(*list, size, &mut |at, part| {
+                    let Part::Data(len, id) = part else { return Ok(()) };
+                    // What is shared is checked as well; what is not as it was is written over from the packs.
+                    if self.part_of(to, at, len, id).is_some() {
                         return Ok(());
                     }
-                    bytes::write_all_at(to, part, at).stepping("write", b"content")
+                    let part = self.part(None, at, len, id).map_err(|error| lost_part(error, *list, at))?;
+                    bytes::write_all_at(to, &part, at).stepping("write", b"content")
                 });
             }
             self.cannot_clone(dev);
@@ -311,5 +321,17 @@ impl Store {
             bytes::set_len(to, size).stepping("write", b"content")?;
         }
         Ok(())
+    }
+}
+
+/// A part that no pack holds either is damage of the large file that should have it.
+fn lost_part(error: Error, list: ObjectId, at: u64) -> Error {
+    match error {
+        Error::Damaged(mut damage) if damage.place.is_none() => {
+            damage.place = Some((format!("large/{}", crate::large::path(list)), at));
+            damage.why = "this part of it has another hash";
+            Error::Damaged(damage)
+        }
+        error => error,
     }
 }

@@ -2,7 +2,7 @@
 //! share blocks, the whole file is shared and nothing is copied.
 //!
 //! Invariant: the list of parts follows from the bytes and holes alone, whether they are shared or copied. A shared
-//! file is read only after it was shared, so that its parts are of one moment.
+//! file is of one moment, and its list is of that moment too.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -10,6 +10,10 @@ use fastcdc::v2020::FastCDC;
 use kernel::publish::{self, Draft};
 use kernel::{Errno, bytes, meta, node, open};
 
+use tree::Entry;
+use tree::dir::entry_of;
+
+use crate::capture::is_settled;
 use crate::content::{LIST, Part, encode_list, ends_list};
 use crate::error::{Error, Result, Stepping as _};
 use crate::id::{ObjectId, ObjectKind};
@@ -31,43 +35,70 @@ pub(crate) fn path(id: ObjectId) -> String {
     format!("{}/{name}", &name[..2])
 }
 
+/// A large file, stored.
+pub(crate) struct Large {
+    /// Its list.
+    pub(crate) id: ObjectId,
+    /// Its length.
+    pub(crate) size: u64,
+    /// Where its blocks are shared: of which moment it is.
+    pub(crate) shared: Option<Shared>,
+}
+
+/// The moment at which a file was shared.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// What it was then.
+    pub(crate) entry: Entry,
+    /// Its times tell that moment from all later ones.
+    pub(crate) dated: bool,
+}
+
 impl Writer<'_> {
-    /// Stores a file in parts and gives its list and length; `None` where it is small and has no holes after all, so
-    /// that it is better one object.
-    pub(crate) fn large(
-        &mut self,
-        file: BorrowedFd<'_>,
-        size: u64,
-        small: bool,
-    ) -> Result<Option<(ObjectId, u64)>> {
+    /// Stores a file in parts; `None` where it is small and has no holes after all, so that it is better one object.
+    pub(crate) fn large(&mut self, file: BorrowedFd<'_>, size: u64, small: bool) -> Result<Option<Large>> {
         if small && bytes::extents(file, size).map_err(Error::Unreadable)? == [(0, size)] {
             return Ok(None);
         }
-        let shared = if small { None } else { self.share(file)? };
-        let from = shared.as_ref().map_or(file, |draft| draft.as_fd());
-        // Where it was shared, what it is now is what counts.
-        let size = if shared.is_some() { meta::stat_fd(from).map_err(Error::Unreadable)?.size } else { size };
-        let extents = bytes::extents(from, size).map_err(Error::Unreadable)?;
+        let Some((draft, shared)) = (if small { None } else { self.share(file)? }) else {
+            let id = self.cut_all(file, size, true)?;
+            return Ok(Some(Large { id, size, shared: None }));
+        };
+        let size = shared.entry.size;
+        // The file itself is likelier to be in memory than what shares its blocks. Sharing has cleaned its pages, so
+        // that whoever stores into it from now on, if only through a mapping, moves its times.
+        let mut id = None;
+        if shared.dated && is_settled(shared.entry.ctime, self.store.now()?) {
+            let cut = self.cut_all(file, size, false)?;
+            let after = entry_of(&meta::stat_fd(file).map_err(Error::Unreadable)?);
+            id = same(&after, &shared.entry).then_some(cut);
+        }
+        let id = match id {
+            Some(id) => id,
+            None => self.cut_all(draft.as_fd(), size, false)?,
+        };
+        self.publish_shared(draft, id)?;
+        Ok(Some(Large { id, size, shared: Some(shared) }))
+    }
+
+    /// Cuts a whole file into parts, stores them where asked to, and stores their list.
+    fn cut_all(&mut self, from: BorrowedFd<'_>, size: u64, store: bool) -> Result<ObjectId> {
         let mut parts = Vec::new();
         let mut at = 0;
-        for (start, end) in extents {
+        for (start, end) in bytes::extents(from, size).map_err(Error::Unreadable)? {
             if start > at {
                 parts.push(Part::Hole(start - at));
             }
-            at = self.cut(from, start, end, shared.is_none(), &mut parts)?;
+            at = self.cut(from, start, end, store, &mut parts)?;
             if at < end {
-                // Shorter than it was a moment ago; the caller compares stats and tries again.
+                // Shorter than it was a moment ago; the caller compares and tries again.
                 break;
             }
         }
         if at < size {
             parts.push(Part::Hole(size - at));
         }
-        let id = self.lists(parts)?;
-        if let Some(draft) = shared {
-            self.publish_shared(draft, id)?;
-        }
-        Ok(Some((id, size)))
+        self.lists(parts)
     }
 
     /// Cuts one run of bytes into parts; answers where it ended.
@@ -143,19 +174,23 @@ impl Writer<'_> {
         }
     }
 
-    /// A file without a name that shares all blocks of this one; `None` where that cannot be.
-    fn share(&mut self, file: BorrowedFd<'_>) -> Result<Option<Draft>> {
+    /// A file without a name that shares all blocks of this one, and of which moment it is; `None` where that cannot be.
+    fn share(&mut self, file: BorrowedFd<'_>) -> Result<Option<(Draft, Shared)>> {
         let store = self.store;
-        let dev = meta::stat_fd(file).map_err(Error::Unreadable)?.dev;
-        if !store.may_clone(dev) {
+        let stat = || meta::stat_fd(file).map(|stat| entry_of(&stat)).map_err(Error::Unreadable);
+        let before = stat()?;
+        if !store.may_clone(before.dev) {
             return Ok(None);
         }
         let draft = Draft::begin(&store.large, 0o400).stepping("make", b"large file")?;
         store.steps.at(Step::LargeWrite).stepping("share", b"large file")?;
         if bytes::clone_content(file, &draft).stepping("share", b"large file")? {
-            return Ok(Some(draft));
+            let mut entry = stat()?;
+            let dated = same(&before, &entry);
+            entry.size = meta::stat_fd(&draft).stepping("stat", b"large file")?.size;
+            return Ok(Some((draft, Shared { entry, dated })));
         }
-        store.cannot_clone(dev);
+        store.cannot_clone(before.dev);
         Ok(None)
     }
 
@@ -175,6 +210,11 @@ impl Writer<'_> {
         draft.publish(&dir, last.as_bytes()).stepping("publish", &name)?;
         Ok(())
     }
+}
+
+/// True where nobody has touched a file between two looks.
+fn same(one: &Entry, two: &Entry) -> bool {
+    (one.size, one.mtime, one.ctime) == (two.size, two.mtime, two.ctime)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::error::{Error, Result, Stepping as _};
 use crate::history::{self, Event, LaneKey};
 use crate::id::{ManifestId, ObjectId, ObjectKind, SnapshotId};
 use crate::index::Index;
+use crate::large::Shared;
 use crate::pack::MAX_OBJECT;
 use crate::pack::write::PackWriter;
 use crate::record::{NewSnapshot, Record};
@@ -39,6 +40,8 @@ pub struct Taken {
     pub entry: Entry,
     /// False where it kept changing while it was read: the content is of no one moment.
     pub steady: bool,
+    /// True where the entry's times say that this is its content: who sees them again need not read it again.
+    pub dated: bool,
 }
 
 /// What a writer has added so far.
@@ -203,26 +206,32 @@ impl Writer<'_> {
     pub fn file(&mut self, file: BorrowedFd<'_>, seen: &Entry) -> Result<Taken> {
         let mut before = seen.clone();
         for turn in 0..=AGAIN {
-            let content = self.content(file, &before)?;
+            let content = match self.content(file, &before)? {
+                (content, None) => content,
+                // Shared in one moment: the file may have gone on, the content is whole.
+                (content, Some(shared)) => {
+                    return Ok(Taken { content, entry: shared.entry, steady: true, dated: shared.dated });
+                }
+            };
             let after = entry_of(&meta::stat_fd(file).map_err(Error::Unreadable)?);
             let same = (after.dev, after.ino, after.size) == (before.dev, before.ino, before.size)
                 && (after.mtime, after.ctime) == (before.mtime, before.ctime)
                 && content.size() == after.size;
             if same || turn == AGAIN {
-                return Ok(Taken { content, entry: after, steady: same });
+                return Ok(Taken { content, entry: after, steady: same, dated: same });
             }
             before = after;
         }
         Err(Error::malformed("content", "it does not hold still"))
     }
 
-    fn content(&mut self, file: BorrowedFd<'_>, seen: &Entry) -> Result<Content> {
+    fn content(&mut self, file: BorrowedFd<'_>, seen: &Entry) -> Result<(Content, Option<Shared>)> {
         let size = seen.size;
         let sparse = size >= SPARSE && seen.allocated + SPARSE / 2 <= size;
         if (size >= LARGE || sparse)
-            && let Some((id, size)) = self.large(file, size, size < LARGE)?
+            && let Some(large) = self.large(file, size, size < LARGE)?
         {
-            return Ok(Content::Parts { id, size });
+            return Ok((Content::Parts { id: large.id, size: large.size }, large.shared));
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         // One byte more than there should be shows a file that has grown.
@@ -231,7 +240,7 @@ impl Writer<'_> {
         let got = bytes::read_once_at(file, &mut scratch[..room], 0).map_err(Error::Unreadable);
         let content = got.and_then(|got| self.bytes(&scratch[..got]));
         self.scratch = scratch;
-        content
+        content.map(|content| (content, None))
     }
 
     /// Closes the pack that is being made, if there is one, and publishes it.

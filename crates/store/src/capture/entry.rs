@@ -25,6 +25,8 @@ pub(super) struct Read {
     /// What it was when it was read.
     pub(super) entry: Entry,
     pub(super) steady: bool,
+    /// The entry's times say that this is its content.
+    pub(super) dated: bool,
 }
 
 /// Reads entries of one layer into a writer.
@@ -47,7 +49,12 @@ impl Reader<'_, '_> {
         entry: &Entry,
     ) -> Result<Option<Read>> {
         if entry.is_whiteout() {
-            return Ok(Some(Read { item: Item::whiteout(), entry: entry.clone(), steady: true }));
+            return Ok(Some(Read {
+                item: Item::whiteout(),
+                entry: entry.clone(),
+                steady: true,
+                dated: true,
+            }));
         }
         if !entry.is_portable() {
             return Err(Error::malformed(
@@ -90,7 +97,7 @@ impl Reader<'_, '_> {
             }
             item.xattrs = bounded(xattrs_at(fd, b"").map_err(Error::Unreadable)?)?;
         }
-        Ok(Read { item, entry: taken.entry, steady: taken.steady })
+        Ok(Read { item, entry: taken.entry, steady: taken.steady, dated: taken.dated })
     }
 
     /// Reads a file that refuses its owner, and leaves it as it was.
@@ -131,7 +138,7 @@ impl Reader<'_, '_> {
             // Its status time is about to change once more: it is read again the next time.
             entry.ino = 0;
         }
-        Ok(Some(Read { item, entry, steady: true }))
+        Ok(Some(Read { item, entry, steady: true, dated: true }))
     }
 
     /// Root is refused nothing, and others may change only what is theirs.
@@ -158,7 +165,7 @@ fn bounded(xattrs: Vec<Xattr>) -> Result<Vec<Xattr>> {
 }
 
 fn plain(kind: ItemKind, entry: &Entry) -> Read {
-    Read { item: item(kind, entry), entry: entry.clone(), steady: true }
+    Read { item: item(kind, entry), entry: entry.clone(), steady: true, dated: true }
 }
 
 pub(super) fn item(kind: ItemKind, entry: &Entry) -> Item {

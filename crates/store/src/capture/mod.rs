@@ -98,18 +98,14 @@ const TICK: Time = Time { sec: 0, nsec: 20_000_000 };
 /// The same on filesystems that keep whole seconds.
 const SECONDS: i64 = 2;
 
-impl Known {
-    /// True where an entry that was touched at `ctime` would show if it were touched again.
-    fn believes(&self, ctime: Time) -> bool {
-        let limit = self.trusted_before;
-        if ctime.nsec == 0 {
-            return ctime.sec < limit.sec - SECONDS;
-        }
-        let sum = u64::from(ctime.nsec) + u64::from(TICK.nsec);
-        let later =
-            Time { sec: ctime.sec + (sum / 1_000_000_000) as i64, nsec: (sum % 1_000_000_000) as u32 };
-        later < limit
+/// True where something that was touched at `ctime` would show another time if it were touched at `now` or later.
+pub(crate) fn is_settled(ctime: Time, now: Time) -> bool {
+    if ctime.nsec == 0 {
+        return ctime.sec < now.sec - SECONDS;
     }
+    let sum = u64::from(ctime.nsec) + u64::from(TICK.nsec);
+    let later = Time { sec: ctime.sec + (sum / 1_000_000_000) as i64, nsec: (sum % 1_000_000_000) as u32 };
+    later < now
 }
 
 /// Entries of a manifest, sorted.
@@ -369,7 +365,7 @@ impl Walk<'_, '_, '_> {
                 self.read += u64::from(entry.is_file());
                 self.news = true;
                 let mut stamp = Stamp { ino: read.entry.ino, ctime: read.entry.ctime };
-                if !read.steady || self.pass.reread.contains(&(entry.dev, entry.ino)) {
+                if !read.dated || self.pass.reread.contains(&(entry.dev, entry.ino)) {
                     stamp.ino = 0;
                 }
                 if !read.steady {
@@ -395,7 +391,7 @@ impl Walk<'_, '_, '_> {
         let same = seen.stamp == Stamp { ino: entry.ino, ctime: entry.ctime }
             && entry.dev == self.known.dev
             && seen.stamp.ino != 0
-            && self.known.believes(entry.ctime)
+            && is_settled(entry.ctime, self.known.trusted_before)
             && match seen.item.kind {
                 ItemKind::Whiteout => entry.is_whiteout(),
                 ItemKind::File(_) => {
