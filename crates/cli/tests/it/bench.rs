@@ -38,6 +38,20 @@ fn a_row_that_needs_nothing_is_measured_in_pairs_and_leaves_nothing() {
 }
 
 #[test]
+fn a_row_of_snapshots_is_measured_on_lanes_of_its_own_and_leaves_nothing() {
+    once(|world| {
+        let scratch = world.env.make_dir("scratch");
+        let args = ["bench", "history", "--json", "--row", "snap-same", "--rounds", "1", "--scratch"];
+        let ran = world.run(&[&args[..], &[scratch.to_str().expect("text")]].concat()).expect_code(0);
+        let found: Value =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {ran}"));
+        let row = &found["rows"][0];
+        assert_eq!((&row["verdict"], &row["ours"]), (&"holds".into(), &0.0.into()), "{row}");
+        assert_eq!(std::fs::read_dir(&scratch).expect("a directory").count(), 0);
+    });
+}
+
+#[test]
 fn a_row_that_is_not_there_is_wrong_usage_and_the_others_are_named() {
     once(|world| {
         let ran = world.run(&["bench", "tax", "--row", "nonsense"]).expect_code(2);

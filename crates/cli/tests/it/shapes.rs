@@ -133,6 +133,19 @@ fn every_documented_shape_is_what_the_verbs_answer() {
                 "/nonexistent",
             ]),
         );
+        is(
+            "bench",
+            &world.json(&[
+                "bench",
+                "history",
+                "--row",
+                "watch",
+                "--rounds",
+                "1",
+                "--corpora",
+                "/nonexistent",
+            ]),
+        );
         is("discard", &world.json(&["discard"]));
         is("ls", &world.json(&["ls", "--discarded"]));
         is("lane", &world.json(&["recover"]));

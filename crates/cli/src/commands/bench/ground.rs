@@ -11,6 +11,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::process::{self, Job, Outcome, Trouble};
 
@@ -139,8 +140,14 @@ impl Drop for Ground {
 impl Live<'_> {
     /// A process inside that runs `sleep`, by its number outside.
     pub(crate) fn process(&self) -> Outcome<i32> {
-        process::descendant(self.supervisor, "sleep")
-            .ok_or_else(|| Trouble::Failed("the live lane's command is not found in /proc".to_owned()))
+        // `run -d` may answer before the command has its own name.
+        for _ in 0..500 {
+            if let Some(pid) = process::descendant(self.supervisor, "sleep") {
+                return Ok(pid);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(Trouble::Failed("the live lane's command is not found in /proc".to_owned()))
     }
 
     /// `exec` in it.

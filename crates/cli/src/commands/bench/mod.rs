@@ -3,17 +3,22 @@
 //! Invariant: a row is never left out without a word. What cannot be measured is named with the command
 //! that brings what it needs, and counts as not held.
 
+mod filled;
 mod ground;
+mod history;
+mod image;
 mod process;
 mod row;
 mod start;
 mod stats;
 mod tax;
+mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use self::ground::Ground;
-use self::process::{Job, Outcome, Trouble};
+use self::image::Image;
+use self::process::{Outcome, Trouble};
 use self::row::Promise;
 pub(crate) use self::row::{Figure, Row, Unit, Verdict};
 use self::stats::Ratio;
@@ -28,7 +33,7 @@ use crate::wire;
 /// Measure on this machine what a lane costs, against other tools and against no lane at all.
 ///
 /// `start` is making, entering, leaving, reading and dropping lanes; `tax` is building, checking and installing in
-/// one. Both sides of a row run in the same rounds, in alternating order; figures are medians, the ratio has
+/// one, `history` snapshots and going back to them. Both sides of a row run in the same rounds, in alternating order; figures are medians, the ratio has
 /// the spread of nine in ten. docs/bench.md explains every row.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -64,6 +69,8 @@ enum Suite {
     Start,
     /// Working in a lane against working outside.
     Tax,
+    /// Snapshots of a lane, going back to them, and watching for the moment to take one.
+    History,
 }
 
 impl Suite {
@@ -71,31 +78,27 @@ impl Suite {
         match self {
             Suite::Start => "start",
             Suite::Tax => "tax",
+            Suite::History => "history",
         }
     }
 }
 
-/// Set for the process that has a mount namespace of its own, in which it may mount an image.
-const PRIVATE: &str = "LANE_BENCH_PRIVATE";
-
 /// Rows of `tax` that are measured once more on a filesystem that clones, where root can make one.
 const ON_CLONES: [&str; 3] = ["build-first", "build-bare", "build-later"];
+
+/// Filesystems on which rows of `history` are measured once more, where root can make them.
+const IMAGES: [&str; 2] = ["btrfs", "xfs"];
 
 /// Measures, prints, and judges.
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let is_root = rustix::process::geteuid().is_root();
-    if args.suite == Suite::Tax && is_root && std::env::var_os(PRIVATE).is_none() {
-        // The image goes with the namespace, whatever happens to us.
-        if let (Ok(unshare), Ok(own)) = (process::program("unshare"), std::env::current_exe()) {
-            let again = Job::new(unshare, Path::new("."))
-                .args(["-m", "--propagation", "private"])
-                .args([own])
-                .args(std::env::args_os().skip(1))
-                .env(PRIVATE, "1");
-            return again.hand_over().map_err(words);
-        }
-    }
     check_ids(&args)?;
+    if args.suite != Suite::Start
+        && is_root
+        && let Some(code) = image::in_private(std::env::args_os().skip(1))
+    {
+        return code.map_err(words);
+    }
     let corpora = args.corpora.clone().unwrap_or_else(ground::default_corpora);
     let corpora = std::path::absolute(&corpora).unwrap_or(corpora);
     let machine = machine();
@@ -105,6 +108,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     match args.suite {
         Suite::Start => measure.start(&ground),
         Suite::Tax => measure.tax(&ground, is_root),
+        Suite::History => measure.history(&ground, is_root),
     }
     let filesystem = ground.filesystem();
     drop(ground);
@@ -158,8 +162,8 @@ impl Measure<'_> {
             return;
         }
         if is_root && ON_CLONES.iter().any(|id| self.wants(&format!("{id}-clones"))) {
-            let image = Image::mount(ground);
-            match image.as_ref().map_err(Clone::clone).and_then(|image| image.ground(ground)) {
+            let image = Image::mount(ground, "btrfs");
+            match image.as_ref().map_err(Clone::clone).and_then(Image::ground) {
                 Ok(inner) => return self.tax_on(&tax::Tax::new(&inner), "-clones", &ON_CLONES),
                 Err(trouble) => return self.no_clones(&trouble),
             }
@@ -188,6 +192,48 @@ impl Measure<'_> {
         }
     }
 
+    fn history(mut self, ground: &Ground, is_root: bool) {
+        self.history_on(&history::History::new(ground), "", &[]);
+        for kind in IMAGES {
+            let suffix = format!("-{kind}");
+            let is_wanted = history::ON_IMAGES.iter().any(|id| self.wants(&format!("{id}{suffix}")));
+            // The rows without a suffix have told it.
+            if !is_wanted || ground.filesystem() == kind {
+                continue;
+            }
+            if !is_root {
+                let get = format!("sudo lane bench history, or --scratch DIR on {kind}");
+                self.no_image(&suffix, &Trouble::Missing { what: format!("{kind} to measure on"), get });
+                continue;
+            }
+            let image = Image::mount(ground, kind);
+            match image.as_ref().map_err(Clone::clone).and_then(Image::ground) {
+                Ok(inner) => {
+                    self.history_on(&history::History::new(&inner), &suffix, &history::ON_IMAGES);
+                }
+                Err(trouble) => self.no_image(&suffix, &trouble),
+            }
+        }
+    }
+
+    fn history_on(&mut self, history: &history::History<'_>, suffix: &str, only: &[&str]) {
+        for (id, what, target, measure) in history::ROWS {
+            if only.is_empty() || only.contains(&id) {
+                let promise = Promise { id: format!("{id}{suffix}"), what, target };
+                self.one(&promise, |promise, rounds| measure(history, promise, rounds));
+            }
+        }
+    }
+
+    fn no_image(&mut self, suffix: &str, trouble: &Trouble) {
+        for (id, what, target, _) in history::ROWS {
+            if history::ON_IMAGES.contains(&id) {
+                let promise = Promise { id: format!("{id}{suffix}"), what, target };
+                self.one(&promise, |_, _| Err(trouble.clone()));
+            }
+        }
+    }
+
     fn wants(&self, id: &str) -> bool {
         self.args.row.is_empty() || self.args.row.iter().any(|wanted| wanted == id)
     }
@@ -202,45 +248,16 @@ impl Measure<'_> {
     }
 }
 
-/// A filesystem that clones, in an image file, mounted in this process's own mount namespace.
-struct Image<'g> {
-    outer: &'g Ground,
-    at: PathBuf,
-}
-
-impl<'g> Image<'g> {
-    fn mount(outer: &'g Ground) -> Outcome<Image<'g>> {
-        let mkfs = process::program("mkfs.btrfs")?;
-        if std::env::var_os(PRIVATE).is_none() {
-            return Err(process::program("unshare")
-                .err()
-                .unwrap_or(Trouble::Failed("no mount namespace".to_owned())));
-        }
-        let script = format!(
-            "truncate -s 8G clones.img && '{}' -q clones.img && mkdir clones && mount -o loop clones.img clones",
-            mkfs.display()
-        );
-        outer.shell(outer.scratch(), &script).run()?;
-        Ok(Image { outer, at: outer.scratch().join("clones") })
-    }
-
-    fn ground(&self, outer: &Ground) -> Outcome<Ground> {
-        Ground::new(outer.corpora(), &self.at)
-    }
-}
-
-impl Drop for Image<'_> {
-    fn drop(&mut self) {
-        let _ = self.outer.shell(self.outer.scratch(), "umount clones").run();
-    }
-}
-
 fn check_ids(args: &Args) -> Result<()> {
     let known: Vec<String> = match args.suite {
         Suite::Start => start::ROWS.iter().map(|row| row.0.to_owned()).collect(),
         Suite::Tax => {
             let clones = ON_CLONES.iter().map(|id| format!("{id}-clones"));
             tax::ROWS.iter().map(|row| row.0.to_owned()).chain(clones).collect()
+        }
+        Suite::History => {
+            let images = IMAGES.iter().flat_map(|kind| history::ON_IMAGES.map(|id| format!("{id}-{kind}")));
+            history::ROWS.iter().map(|row| row.0.to_owned()).chain(images).collect()
         }
     };
     match args.row.iter().find(|id| !known.contains(id)) {
@@ -321,5 +338,10 @@ fn times(value: f64) -> String {
 
 /// As many digits as targets have.
 fn digits(value: f64) -> String {
-    if (value - 1.0).abs() < 0.01 && value != 1.0 { format!("{value:.4}") } else { format!("{value:.2}") }
+    let is_near = (value - 1.0).abs() < 0.01 && value != 1.0;
+    match value {
+        _ if is_near => format!("{value:.4}"),
+        0.0..0.1 => format!("{value:.3}"),
+        _ => format!("{value:.2}"),
+    }
 }

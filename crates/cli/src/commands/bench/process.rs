@@ -191,10 +191,32 @@ pub(crate) fn high_water(pid: i32) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
+/// The processes that a process started and that still have their number.
+pub(crate) fn children(pid: i32) -> Vec<i32> {
+    let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    listed.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+/// True where `below` is `pid`, or one of those that it started, at any depth.
+pub(crate) fn is_below(pid: i32, below: i32) -> bool {
+    pid == below || children(pid).into_iter().any(|child| is_below(child, below))
+}
+
+/// Processor time that a living process spent so far, in milliseconds.
+pub(crate) fn processor_time(pid: i32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before may hold anything, and of a process that has ended nothing counts.
+    if stat.rsplit_once(')')?.1.trim_start().starts_with('Z') {
+        return None;
+    }
+    // To the nanosecond, where `stat` counts in ticks.
+    let spent = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    spent.split(' ').next()?.parse::<f64>().ok().map(|nanos| nanos / 1e6)
+}
+
 /// A process below `pid` that runs the program called `name`.
 pub(crate) fn descendant(pid: i32, name: &str) -> Option<i32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_whitespace().filter_map(|child| child.parse().ok()).find_map(|child: i32| {
+    children(pid).into_iter().find_map(|child| {
         let is_it =
             std::fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim_end() == name);
         if is_it { Some(child) } else { descendant(child, name) }
@@ -221,6 +243,7 @@ fn install(program: &str) -> &'static str {
         "git" => "apt-get install git",
         "node" | "npm" => "apt-get install nodejs npm",
         "mkfs.btrfs" => "apt-get install btrfs-progs",
+        "mkfs.xfs" => "apt-get install xfsprogs",
         "cargo" => "scripts/corpora toolchain, and its bin directory in PATH",
         _ => "apt-get install coreutils",
     }
