@@ -80,6 +80,8 @@ pub(crate) enum Verb {
     Discard(commands::discard::Args),
     Recover(commands::recover::Args),
     Checkpoint(commands::checkpoint::Args),
+    Gc(commands::gc::Args),
+    Fsck(commands::fsck::Args),
     Doctor(commands::doctor::Args),
     Bench(commands::bench::Args),
     Completions(commands::completions::Args),

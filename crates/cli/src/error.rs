@@ -177,6 +177,13 @@ fn hint(error: &EngineError) -> Option<String> {
         E::NothingForth { name } => format!("`lane log {name} --all` shows every state, `lane restore {name} ID` goes to one."),
         E::RemovesMuch { .. } => "add `--yes` to go back all the same; what is removed stays in the history.".into(),
         E::NotInside => "outside a lane it is `lane snap LANE`; a lane that goes with its run (`--rm`) has no history.".into(),
+        E::NoRoom { .. } => "free some room; `lane gc --keep-free SIZE` thins automatic snapshots out.".into(),
+        E::OverBudget { .. } => {
+            "`lane gc` shows what it takes; `lane discard LANE` drops lanes, LANE_HISTORY_BUDGET sets another budget.".into()
+        }
+        E::Store(error) if error.is_full() => {
+            "free some room; `lane gc --keep-free SIZE` thins automatic snapshots out.".into()
+        }
         E::Store(_) => "`lane fsck` checks every snapshot and names what is damaged.".into(),
         E::Live { name, .. } => format!("`lane stop {name}` ends them."),
         E::Busy { name, .. } => format!("wait for it, or look with `lane show {name}`."),

@@ -5,6 +5,7 @@
 //! second field `…_bytes` holds the bytes in hexadecimal. Times are RFC 3339 in UTC.
 
 mod bench;
+mod collect;
 mod diff;
 mod history;
 mod lane;
@@ -16,6 +17,7 @@ use std::path::Path;
 use serde::Serialize;
 
 pub(crate) use bench::Bench;
+pub(crate) use collect::{Checked, Collected};
 pub(crate) use diff::{Diff, Drift, File, Gap, type_word};
 pub(crate) use history::{Checkpointed, Log, Restored, Snapped};
 pub(crate) use lane::{Lane, Listed, Show};

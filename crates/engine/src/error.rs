@@ -134,6 +134,22 @@ pub enum EngineError {
     /// Nobody outside listens for what the inside says.
     #[error("no watch of a lane listens here")]
     NotInside,
+    /// A snapshot would leave too little room to others.
+    #[error("no snapshot is taken: {free} bytes are free, and {floor} are to stay free")]
+    NoRoom {
+        /// What is free.
+        free: u64,
+        /// What is to stay free.
+        floor: u64,
+    },
+    /// Automatic snapshots are not taken while their store is above its budget.
+    #[error("no automatic snapshot is taken: the store holds {bytes} bytes, and its budget is {budget}")]
+    OverBudget {
+        /// What the store takes.
+        bytes: u64,
+        /// What it may take.
+        budget: u64,
+    },
     /// The store of snapshots.
     #[error("the store of snapshots failed")]
     Store(#[source] store::Error),
@@ -319,7 +335,10 @@ impl From<workspace::Error> for EngineError {
 
 impl From<store::Error> for EngineError {
     fn from(error: store::Error) -> EngineError {
-        EngineError::Store(error)
+        match error {
+            store::Error::NoRoom { free, floor } => EngineError::NoRoom { free, floor },
+            other => EngineError::Store(other),
+        }
     }
 }
 
@@ -381,6 +400,8 @@ impl EngineError {
             | E::Workspace(_)
             | E::Review(_)
             | E::Store(_)
+            | E::NoRoom { .. }
+            | E::OverBudget { .. }
             | E::NotTaken { .. }
             | E::Sandbox(_) => ErrorKind::Environment,
             E::Damaged { .. } | E::NotBuilt(_) => ErrorKind::Internal,

@@ -7,10 +7,11 @@
 //! moments); a snapshot's id is given out only when it is durable; a restore that was interrupted is finished before
 //! anything else is done with the lane.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use kernel::lock::Lock;
 use ledger::Lane;
@@ -28,13 +29,17 @@ use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
 use crate::lane::{OpenLane, OpenRoot};
 use crate::monitor::{Event, Monitor};
+use crate::room;
+use crate::stores::{self, StoreAt};
 
-/// Name of a store's directory.
-const STORE: &str = "store";
 /// Who works on the history.
 const LOCK: &[u8] = b"history";
 /// Says that the layers are between two snapshots.
 const RESTORING: &[u8] = b"restoring";
+/// So many packs are put together before another automatic snapshot is taken.
+const MANY_PACKS: u64 = 2048;
+/// How long after room was made for automatic snapshots it is not tried again.
+const AGAIN: Duration = Duration::from_secs(600);
 /// How long another capture may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -46,6 +51,9 @@ pub struct LaneHistory {
     /// The lane in it.
     pub key: LaneKey,
     name: String,
+    state: PathBuf,
+    /// When room was last made for automatic snapshots.
+    tended: Cell<Option<Instant>>,
 }
 
 /// Why and how a snapshot is taken.
@@ -111,66 +119,28 @@ pub struct Restored {
     pub left: Vec<(PathBuf, TreePath, String)>,
 }
 
-/// Takes a lane that is removed for good out of its store, and a store in which no lane is left away. The caller holds the
-/// lane's lock and removes its directory next.
-pub fn forget(engine: &Engine, home: &LaneHome) -> Result<()> {
-    let mut above = home.places_elsewhere()?;
-    above.push(engine.state().path().to_owned());
-    for above in above {
-        let path = above.join(STORE);
-        let doing = || format!("forget a lane in {}", path.display());
-        if path.join("format").symlink_metadata().is_err() {
-            continue;
-        }
-        let store = Store::open(kernel::open::root_dir(&path).doing(doing)?)?;
-        store.forget_lane(&LaneKey::new(home.id())?)?;
-        if store.lanes()?.is_empty() {
-            let above = kernel::open::root_dir(&above).doing(doing)?;
-            tree::remove::remove_tree(above.as_fd(), STORE.as_bytes()).doing(doing)?;
-        }
-    }
-    Ok(())
-}
-
-/// The directory of the store of a lane.
-pub fn store_path(engine: &Engine, lane: &OpenLane) -> Result<PathBuf> {
-    let places = lane.home.places_elsewhere()?;
-    // Layers that are kept in memory are forgotten at the end; what was asked to be kept of them is not.
-    let places: Vec<PathBuf> = places.into_iter().filter(|place| !place.starts_with("/dev/shm")).collect();
-    Ok(places.first().map_or_else(|| engine.state().path().join(STORE), |place| place.join(STORE)))
-}
-
 impl LaneHistory {
-    /// The history of a lane, with its store made where there is none.
+    /// The history of a lane that is about to be written to, with its store made where there is none.
     pub fn open(engine: &Engine, lane: &OpenLane) -> Result<LaneHistory> {
-        let path = store_path(engine, lane)?;
-        let doing = || format!("open {}", path.display());
-        let dir = match kernel::open::root_dir(&path) {
-            Err(error) if error.is_not_found() => {
-                let above = kernel::open::root_dir(path.parent().unwrap_or(Path::new("/"))).doing(doing)?;
-                match kernel::node::mkdir_at(&above, STORE.as_bytes(), 0o700) {
-                    Err(error) if error.errno != kernel::Errno::EXIST => return Err(error).doing(doing),
-                    _ => kernel::open::root_dir(&path).doing(doing)?,
-                }
-            }
-            other => other.doing(doing)?,
-        };
+        let at = StoreAt::of(engine.state().path(), &lane.home)?;
+        let store = at.enter(&LaneKey::new(&lane.row.id)?)?;
+        LaneHistory::over(engine, lane, store)
+    }
+
+    /// The history of a lane to be read; `None` where there is no store yet.
+    pub fn find(engine: &Engine, lane: &OpenLane) -> Result<Option<LaneHistory>> {
+        let at = StoreAt::of(engine.state().path(), &lane.home)?;
+        at.open()?.map(|store| LaneHistory::over(engine, lane, store)).transpose()
+    }
+
+    fn over(engine: &Engine, lane: &OpenLane, store: Store) -> Result<LaneHistory> {
         Ok(LaneHistory {
-            store: Store::create(&dir)?,
+            store,
             key: LaneKey::new(&lane.row.id)?,
             name: lane.row.name.clone(),
+            state: engine.state().path().to_owned(),
+            tended: Cell::new(None),
         })
-    }
-
-    /// The history of a lane; `None` where there is no store yet.
-    pub fn find(engine: &Engine, lane: &OpenLane) -> Result<Option<LaneHistory>> {
-        let path = store_path(engine, lane)?;
-        if path.join("format").symlink_metadata().is_err() {
-            return Ok(None);
-        }
-        let dir = kernel::open::root_dir(&path).doing(|| format!("open {}", path.display()))?;
-        let store = Store::open(&dir)?;
-        Ok(Some(LaneHistory { store, key: LaneKey::new(&lane.row.id)?, name: lane.row.name.clone() }))
     }
 
     /// What was taken so far.
@@ -235,7 +205,8 @@ impl LaneHistory {
             history = self.read()?;
         }
         let last = history.position().and_then(|id| history.get(id));
-        let mut writer = self.store.begin()?;
+        self.make_room(wish.kind)?;
+        let mut writer = self.writer(wish.kind)?;
         let mut layers = Vec::with_capacity(lane.roots.len());
         for (number, root) in (0u32..).zip(&lane.roots) {
             layers.push((
@@ -325,10 +296,41 @@ impl LaneHistory {
         Ok(Some(snapshot))
     }
 
+    /// A writer that leaves room to others.
+    fn writer(&self, kind: SnapshotKind) -> Result<store::Writer<'_>> {
+        let mut writer = self.store.begin()?;
+        writer.entered();
+        writer.leave_free(room::floor(room::of(&self.store)?, kind));
+        Ok(writer)
+    }
+
+    /// Holds the store to its budget, before an automatic snapshot is written: others are thinned out, and where that is
+    /// not enough this one is not taken.
+    fn make_room(&self, kind: SnapshotKind) -> Result<()> {
+        if !kind.is_automatic() || kind == SnapshotKind::Rescue {
+            return Ok(());
+        }
+        let budget = room::budget(room::of(&self.store)?);
+        let is_over = |size: store::Size| size.bytes > budget;
+        let size = self.store.size()?;
+        if !is_over(size) && size.packs <= MANY_PACKS {
+            return Ok(());
+        }
+        if self.tended.get().is_none_or(|at| at.elapsed() > AGAIN) {
+            self.tended.set(Some(Instant::now()));
+            stores::thin(&self.state, &self.store, budget / 4 * 3)?;
+        }
+        let size = self.store.size()?;
+        match is_over(size) {
+            true => Err(EngineError::OverBudget { bytes: size.bytes, budget }),
+            false => Ok(()),
+        }
+    }
+
     /// Records what the lane was before anything was written in it, so that every history has a first state to go back to.
     /// A copy is a tree of its own: its first state is what it is when it is first recorded.
     fn begin(&self, lane: &OpenLane) -> Result<()> {
-        let mut writer = self.store.begin()?;
+        let mut writer = self.writer(SnapshotKind::Start)?;
         let mut roots = Vec::new();
         for (number, root) in (0u32..).zip(&lane.roots) {
             let layer = root.workspace.layer()?;
@@ -520,18 +522,30 @@ pub fn is_pending(lane: &OpenLane) -> bool {
 }
 
 fn pending(lane: &OpenLane) -> Result<Option<(Restoring, String)>> {
-    let dir = &lane.home.dir().fd;
-    let file = match kernel::open::file_beneath(dir, RESTORING) {
+    note_of(&lane.home).map_err(|error| match error {
+        EngineError::Damaged { dir, why, .. } => {
+            EngineError::Damaged { name: lane.row.name.clone(), dir, why }
+        }
+        other => other,
+    })
+}
+
+/// The snapshots between which the layers of a lane are, where a restore was begun and not ended.
+pub fn between(home: &LaneHome) -> Result<Option<(SnapshotId, SnapshotId)>> {
+    Ok(note_of(home)?.map(|(step, _)| (step.from, step.to)))
+}
+
+fn note_of(home: &LaneHome) -> Result<Option<(Restoring, String)>> {
+    let doing = || format!("look at the restore of {}", home.id());
+    let file = match kernel::open::file_beneath(&home.dir().fd, RESTORING) {
         Err(error) if error.is_not_found() => return Ok(None),
-        other => other.doing(|| format!("look at the restore of {}", lane.row.name))?,
+        other => other.doing(doing)?,
     };
-    let text =
-        kernel::bytes::read_all(&file).doing(|| format!("look at the restore of {}", lane.row.name))?;
-    match Restoring::read(&text) {
+    match Restoring::read(&kernel::bytes::read_all(&file).doing(doing)?) {
         Some(pending) => Ok(Some(pending)),
         None => Err(EngineError::Damaged {
-            name: lane.row.name.clone(),
-            dir: lane.home.path().to_owned(),
+            name: home.id().to_owned(),
+            dir: home.path().to_owned(),
             why: "the note of an interrupted restore cannot be read".into(),
         }),
     }

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::engine::{Engine, done};
 use crate::error::Result;
 use crate::monitor::{Event, Monitor};
+use crate::stores;
 
 /// How long a discarded lane stays in the trash: 14 days.
 pub const RETENTION_MS: i64 = 14 * 86_400_000;
@@ -58,7 +59,7 @@ fn clear_unbegun(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) -> Resu
         return Ok(false);
     }
     drop(lane.roots);
-    lane.home.remove()?;
+    stores::remove_lane(engine.state().path(), lane.home)?;
     engine.ledger()?.act(|act| act.delete_lane(&row.id))?;
     monitor.event(Event::Repaired("a lane was made for a run that never began", &row.name));
     Ok(true)
@@ -70,8 +71,7 @@ fn finish_discard(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) -> Res
         Ok(home) => {
             // Without its stamp a lane is half removed; whoever holds it is at it.
             let Some(_lock) = home.try_lock()? else { return Ok(false) };
-            crate::history::forget(engine, &home)?;
-            home.remove()?;
+            stores::remove_lane(engine.state().path(), home)?;
         }
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error.into()),
@@ -139,10 +139,22 @@ fn sweep_lanes(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
         };
         // The row may have been written since the list was read.
         if clear && (is_known(&remnant.id) || engine.ledger()?.lane(&remnant.id)?.is_none()) {
-            workspace::recover::clear(state, &remnant)?;
+            clear_remnant(state, &remnant)?;
             monitor.event(Event::Repaired("a lane was half made", &remnant.id));
         }
     }
+    Ok(())
+}
+
+/// A lane that was half removed may have left its history behind.
+fn clear_remnant(state: &Path, remnant: &workspace::recover::Remnant) -> Result<()> {
+    if remnant.kind != RemnantKind::Temporary
+        && let Ok(home) = LaneHome::open(state, &remnant.id)
+        && let Some(_lock) = home.try_lock()?
+    {
+        return stores::remove_lane(state, home);
+    }
+    workspace::recover::clear(state, remnant)?;
     Ok(())
 }
 
@@ -208,8 +220,7 @@ pub fn empty_trash(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
 fn delete_trashed(engine: &Engine, id: &str) -> Result<()> {
     let home = LaneHome::open_trashed(engine.state().path(), id)?;
     let Some(_lock) = home.try_lock()? else { return Ok(()) };
-    crate::history::forget(engine, &home)?;
-    home.remove()?;
+    stores::remove_lane(engine.state().path(), home)?;
     engine.ledger()?.insert_op(&done("expire", id, serde_json::Value::Null))?;
     Ok(())
 }

@@ -23,6 +23,7 @@ use crate::engine::{Engine, EngineOptions};
 use crate::error::{Doing as _, Result};
 use crate::history::{LaneHistory, Wish};
 use crate::lane::{self, OpenLane};
+use crate::missed;
 
 /// When snapshots are taken without being asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -195,9 +196,19 @@ fn watch(state: &Path, row: &ledger::Lane, watching: Watching, over: Over, line:
     // Nobody is inside any more. What goes on now gives way to what the user does next.
     let _ = kernel::priority::idle_priority();
     let taken = post.history.take_after(&post.lane, &Wish::automatic(SnapshotKind::Exit));
+    tell(&post.lane, &taken);
     // Whoever waits for this snapshot hears the end of its connection.
     drop(outside);
     taken.map(drop)
+}
+
+/// Leaves word of an automatic snapshot that could not be taken.
+fn tell<T>(lane: &OpenLane, taken: &Result<Option<T>>) {
+    match taken {
+        Ok(Some(_)) => missed::clear(&lane.home),
+        Ok(None) => {}
+        Err(error) => missed::note(&lane.home, error),
+    }
 }
 
 enum Said {
@@ -247,8 +258,9 @@ impl Post {
     }
 
     fn checkpoint(&mut self, kind: SnapshotKind) {
-        // What goes wrong here (a full disk) is tried again when something more was written.
-        let _ = self.take(&Wish::automatic(kind));
+        // What goes wrong here (a full disk) is told, and tried again when something more was written.
+        let taken = self.take(&Wish::automatic(kind));
+        tell(&self.lane, &taken);
     }
 
     fn take(&mut self, wish: &Wish) -> Result<Option<store::Snapshot>> {

@@ -74,10 +74,11 @@ bytes_enum! {
 }
 
 impl SnapshotKind {
-    /// True where a program took it by itself, so that it may be thinned out.
+    /// True where a program took it by itself, so that it may be thinned out. The first state of a lane is none: it is what
+    /// `base` means.
     pub fn is_automatic(self) -> bool {
-        use SnapshotKind::{Ceiling, Exec, Exit, Fork, Quiet, Rescue, Start};
-        matches!(self, Quiet | Ceiling | Exit | Exec | Rescue | Fork | Start)
+        use SnapshotKind::{Ceiling, Exec, Exit, Fork, Quiet, Rescue};
+        matches!(self, Quiet | Ceiling | Exit | Exec | Rescue | Fork)
     }
 }
 

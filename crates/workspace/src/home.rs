@@ -434,6 +434,14 @@ impl LaneHome {
         LaneHome::open(state, id)
     }
 
+    /// Takes the lane's stamp from it: without it the lane is a remnant, whatever interrupts its removal from here on.
+    pub fn doom(&self) -> Result<()> {
+        match node::unlink_at(&self.dir.fd, crate::base::STAMP) {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.doing("remove lane", self.path()),
+        }
+    }
+
     /// Deletes the lane with all its layers, sealed ones that nobody else stands on included. The holder of the lock
     /// calls it.
     pub fn remove(self) -> Result<()> {
@@ -445,11 +453,7 @@ impl LaneHome {
         let sealed: Vec<String> =
             pool::stacks(&self.dir.fd).doing("look at lane", self.path())?.into_iter().flatten().collect();
         let pool = Pool::of(self.path().ancestors().nth(2).unwrap_or(self.path()));
-        // Without its stamp the lane is a remnant, whatever interrupts us from here on.
-        match node::unlink_at(&self.dir.fd, crate::base::STAMP) {
-            Err(error) if error.is_not_found() => {}
-            other => other.doing("remove lane", self.path())?,
-        }
+        self.doom()?;
         for place in self.places_elsewhere()? {
             layer_place::remove_at(&place, &self.id)?;
         }

@@ -48,9 +48,13 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     if context.ui.json {
         context.ui.document(&wire::Log::new(&answer, &ran.runs))?;
     } else if answer.snapshots.is_empty() {
-        return runs(context, &ran);
+        runs(context, &ran)?;
     } else {
         snapshots(context, &answer)?;
+    }
+    if let Some(missed) = &answer.missed {
+        let age = report::age(missed.at, engine::clock::now_ms());
+        context.ui.warn(&format!("{age} ago: {}", crate::escape::name(&missed.why)));
     }
     for what in &answer.damaged {
         context.ui.warn(&format!("a part of the history cannot be read: {}", crate::escape::name(what)));

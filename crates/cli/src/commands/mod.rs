@@ -9,6 +9,8 @@ pub(crate) mod discard;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod export;
+pub(crate) mod fsck;
+pub(crate) mod gc;
 pub(crate) mod keep;
 pub(crate) mod log;
 pub(crate) mod ls;
@@ -112,6 +114,8 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Discard(args) => discard::run(context, args),
         Verb::Recover(args) => recover::run(context, args),
         Verb::Checkpoint(args) => checkpoint::run(context, args),
+        Verb::Gc(args) => gc::run(context, args),
+        Verb::Fsck(args) => fsck::run(context, args),
         Verb::Doctor(args) => doctor::run(context, args),
         Verb::Bench(args) => bench::run(context, args),
         Verb::Completions(args) => completions::run(context, &args),

@@ -1,5 +1,6 @@
 //! Answers as text for people. Pure: values in, lines out; colours are asked for by role.
 
+pub(crate) mod collect;
 pub(crate) mod diff;
 pub(crate) mod history;
 pub(crate) mod report;

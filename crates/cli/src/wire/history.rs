@@ -1,5 +1,6 @@
 //! Answers of the verbs that deal with snapshots.
 
+use engine::missed::Missed;
 use engine::ops::log::{LogAnswer, SnapshotView};
 use engine::ops::restore::RestoreAnswer;
 use engine::ops::snap::SnapAnswer;
@@ -97,6 +98,19 @@ impl Snapped {
     }
 }
 
+/// An automatic snapshot that could not be taken.
+#[derive(Debug, Serialize)]
+pub(crate) struct NotTaken {
+    at: String,
+    why: String,
+}
+
+impl NotTaken {
+    pub(crate) fn new(missed: &Missed) -> NotTaken {
+        NotTaken { at: time(missed.at), why: missed.why.clone() }
+    }
+}
+
 /// The answer of `log`: snapshots and runs, the newest first.
 #[derive(Debug, Serialize)]
 pub(crate) struct Log {
@@ -106,6 +120,7 @@ pub(crate) struct Log {
     snapshots: Vec<Snapshot>,
     elsewhere: u64,
     damaged: Vec<String>,
+    missed: Option<NotTaken>,
     runs: Vec<Run>,
 }
 
@@ -118,6 +133,7 @@ impl Log {
             snapshots: answer.snapshots.iter().map(Snapshot::new).collect(),
             elsewhere: answer.elsewhere,
             damaged: answer.damaged.clone(),
+            missed: answer.missed.as_ref().map(NotTaken::new),
             runs: runs.iter().map(Run::new).collect(),
         }
     }

@@ -112,6 +112,10 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("restore", &world.json(&["undo"]));
         is("restore", &world.json(&["redo"]));
         is("log", &world.json(&["log", "--all"]));
+        let planned = world.run(&["gc", "--dry-run", "--budget", "0", "--json"]).expect_code(1);
+        is("gc", &serde_json::from_slice(&planned.stdout).expect("a document"));
+        is("gc", &world.json(&["gc", "--yes"]));
+        is("fsck", &world.json(&["fsck"]));
         is("diff", &world.json(&["diff"]));
         is("diff", &world.json(&["diff", "--drift"]));
         let planned = world.run(&["keep", "--dry-run", "--json"]).expect_code(1);

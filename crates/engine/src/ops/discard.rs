@@ -1,7 +1,8 @@
 //! `discard`: drops lanes, into the trash or for good.
 //!
-//! Into the trash is one rename and one row: its cost does not follow what the lane holds. The rename
-//! comes first, so that a crash between the two leaves a lane that `recover` (the module) can tell.
+//! Into the trash is one rename and one row: its cost does not follow what the lane holds, and so no last snapshot is
+//! taken; the layers lie in the trash as they are, and the history stays where it is. The rename comes first, so that a
+//! crash between the two leaves a lane that `recover` (the module) can tell. For good, the history goes too.
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ use crate::find;
 use crate::lane;
 use crate::ops::stop::{self, StopRequest};
 use crate::recover;
+use crate::stores;
 use crate::view::LaneView;
 
 /// Which lane to drop.
@@ -59,10 +61,9 @@ pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswe
             crate::watch::await_last(&home);
             let _lock = lane::hold(&home, &row.name)?;
             if request.now {
-                crate::history::forget(engine, &home)?;
                 let path = home.path().to_owned();
-                if let Err(error) = home.remove() {
-                    left.push((path, error.to_string()));
+                if let Err(error) = stores::remove_lane(engine.state().path(), home) {
+                    left.push((path, error.with_causes()));
                 }
             } else {
                 home.trash(engine.state().path())?;

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::find;
 use crate::history::LaneHistory;
 use crate::lane;
+use crate::missed::{self, Missed};
 
 /// Which lane.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +65,8 @@ pub struct LogAnswer {
     pub elsewhere: u64,
     /// Parts of the log that cannot be read, with the reason.
     pub damaged: Vec<String>,
+    /// The last automatic snapshot could not be taken.
+    pub missed: Option<Missed>,
 }
 
 /// A record as it is shown.
@@ -93,8 +96,11 @@ pub fn log(engine: &Engine, request: &LogRequest) -> Result<LogAnswer> {
         None => store::History::default(),
     };
     let position = history.position();
-    let mut all: Vec<SnapshotView> =
-        history.snapshots().map(|(id, record)| view_of(id, record, position)).collect();
+    let view = |(id, record)| {
+        // What was thinned out between the two is not looked for by anybody.
+        SnapshotView { parent: history.before(id), ..view_of(id, record, position) }
+    };
+    let mut all: Vec<SnapshotView> = history.snapshots().map(view).collect();
     all.reverse();
     let total = all.len();
     if !request.all {
@@ -115,5 +121,6 @@ pub fn log(engine: &Engine, request: &LogRequest) -> Result<LogAnswer> {
         snapshots: all,
         position,
         damaged: history.strays.iter().map(|stray| format!("{stray:?}")).collect(),
+        missed: missed::read(&lane.home),
     })
 }

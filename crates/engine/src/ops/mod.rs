@@ -6,6 +6,8 @@ pub mod discard;
 pub mod doctor;
 pub mod exec;
 pub mod export;
+pub mod fsck;
+pub mod gc;
 pub mod keep;
 pub mod list;
 pub mod log;

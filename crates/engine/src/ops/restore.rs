@@ -123,13 +123,13 @@ fn step_back(history: &History, from: SnapshotId) -> Option<SnapshotId> {
         record.roots.len() == here.roots.len()
             && record.roots.iter().zip(&here.roots).all(|(a, b)| a.top == b.top && a.layers == b.layers)
     };
-    let mut at = here.parent;
+    let mut at = history.before(from);
     while let Some(id) = at {
         let record = history.get(id)?;
         if !same(record) {
             return Some(id);
         }
-        at = record.parent;
+        at = history.before(id);
     }
     None
 }

@@ -17,8 +17,10 @@ use crate::error::{Doing as _, EngineError, Result};
 use crate::find;
 use crate::lane::{self, OpenLane};
 use crate::launch::{self, Wishes};
+use crate::missed;
 use crate::monitor::{Event, Monitor, Silent};
 use crate::ops::new::{self, NewRequest, Recorded};
+use crate::stores;
 use crate::view::{Cost, DriftView, Exit, LaneView, Net, Next, PlanView, RootChanges, Strategy};
 use crate::watch::{Checkpoints, Watching};
 
@@ -294,6 +296,9 @@ fn start(
     let answer = answer(engine, &lane, driven.exit, cost, &mut linked, monitor);
     if let Some(watch) = driven.watch {
         watch.leave(LAST_SNAPSHOT);
+        if let Some(missed) = missed::read(&lane.home) {
+            monitor.event(Event::Warning(&missed.why));
+        }
     }
     if let (Ok(reading), Some(linked)) = (reading, linked) {
         let _without_it_a_fork_looks_itself = lane.home.end_links(&reading, linked);
@@ -306,7 +311,7 @@ fn undone(engine: &Engine, lane: OpenLane, lock: Lock, remove: bool, error: Engi
     if remove {
         let id = lane.row.id.clone();
         drop(lane.roots);
-        if lane.home.remove().is_ok() {
+        if stores::remove_lane(engine.state().path(), lane.home).is_ok() {
             let _ = engine.ledger().map(|ledger| ledger.act(|act| act.delete_lane(&id)));
         }
     }
@@ -336,6 +341,8 @@ fn removed(
             let _ = unmounting.join();
         }
     };
+    // It has a history where somebody asked for a snapshot meanwhile.
+    let _ = stores::leave(engine.state().path(), &lane.home);
     let gone = lane.home.remove_in_passing(
         engine.state().path(),
         crate::lane::mount_mode(),

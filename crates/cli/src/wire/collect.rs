@@ -1,0 +1,180 @@
+//! Answers of `gc` and `fsck`.
+
+use engine::ops::fsck::{FindingView, NeedView, StoreReport};
+use engine::ops::gc::{StoreView, Thinned};
+use serde::Serialize;
+
+use super::{path, text};
+
+/// The answer of `gc`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Collected {
+    dry_run: bool,
+    freed: u64,
+    stores: Vec<CollectedStore>,
+}
+
+#[derive(Debug, Serialize)]
+struct CollectedStore {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    lanes: u64,
+    snapshots: u64,
+    thinned: Vec<ThinnedLane>,
+    histories_of_gone_lanes: Vec<String>,
+    packs_dropped: u64,
+    packs_rewritten: u64,
+    large_dropped: u64,
+    freed: u64,
+    kept: u64,
+    over_budget: u64,
+    short_of_free: u64,
+    ends: bool,
+    problem: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ThinnedLane {
+    lane: Option<String>,
+    lane_id: String,
+    snapshots: Vec<String>,
+    of: u64,
+}
+
+impl ThinnedLane {
+    fn new(thinned: &Thinned) -> ThinnedLane {
+        ThinnedLane {
+            lane: thinned.lane.clone(),
+            lane_id: thinned.lane_id.clone(),
+            snapshots: thinned.snapshots.iter().map(ToString::to_string).collect(),
+            of: thinned.of,
+        }
+    }
+}
+
+impl Collected {
+    pub(crate) fn new(views: &[StoreView], dry_run: bool) -> Collected {
+        let stores: Vec<CollectedStore> = views.iter().map(CollectedStore::new).collect();
+        Collected { dry_run, freed: stores.iter().map(|store| store.freed).sum(), stores }
+    }
+}
+
+impl CollectedStore {
+    fn new(view: &StoreView) -> CollectedStore {
+        let (path, path_bytes) = path(&view.path);
+        CollectedStore {
+            path,
+            path_bytes,
+            lanes: view.lanes,
+            snapshots: view.snapshots,
+            thinned: view.thin.iter().map(ThinnedLane::new).collect(),
+            histories_of_gone_lanes: view.orphans.clone(),
+            packs_dropped: view.dropped,
+            packs_rewritten: view.rewritten,
+            large_dropped: view.large,
+            freed: view.freed,
+            kept: view.kept,
+            over_budget: view.over,
+            short_of_free: view.short,
+            ends: view.ends,
+            problem: view.problem.clone(),
+        }
+    }
+}
+
+/// The answer of `fsck`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Checked {
+    clean: bool,
+    stores: Vec<CheckedStore>,
+}
+
+#[derive(Debug, Serialize)]
+struct CheckedStore {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    snapshots: u64,
+    packs: u64,
+    objects: u64,
+    large: u64,
+    bytes: u64,
+    repaired: bool,
+    findings: Vec<Finding>,
+    problem: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: &'static str,
+    object: Option<String>,
+    kind: Option<String>,
+    file: Option<String>,
+    offset: Option<u64>,
+    why: String,
+    spare: bool,
+    needs: u64,
+    needed_by: Vec<Need>,
+}
+
+#[derive(Debug, Serialize)]
+struct Need {
+    lane: Option<String>,
+    lane_id: String,
+    snapshot: String,
+    root: u32,
+    path: String,
+    path_bytes: Option<String>,
+}
+
+impl Checked {
+    pub(crate) fn new(reports: &[StoreReport]) -> Checked {
+        let store = |report: &StoreReport| {
+            let (path, path_bytes) = path(&report.path);
+            CheckedStore {
+                path,
+                path_bytes,
+                snapshots: report.checked.snapshots,
+                packs: report.checked.packs,
+                objects: report.checked.objects,
+                large: report.checked.large,
+                bytes: report.checked.bytes,
+                repaired: report.repaired,
+                findings: report.findings.iter().map(Finding::new).collect(),
+                problem: report.problem.clone(),
+            }
+        };
+        Checked {
+            clean: reports.iter().all(StoreReport::is_clean),
+            stores: reports.iter().map(store).collect(),
+        }
+    }
+}
+
+impl Finding {
+    fn new(view: &FindingView) -> Finding {
+        let need = |need: &NeedView| {
+            let (path, path_bytes) = text(need.path.as_bytes());
+            Need {
+                lane: need.lane.clone(),
+                lane_id: need.lane_id.clone(),
+                snapshot: need.snapshot.to_string(),
+                root: need.root,
+                path,
+                path_bytes,
+            }
+        };
+        Finding {
+            what: view.what,
+            object: view.object.clone(),
+            kind: view.kind.clone(),
+            file: view.file.clone(),
+            offset: view.offset,
+            why: view.why.clone(),
+            spare: view.spare,
+            needs: view.needs,
+            needed_by: view.needed_by.iter().map(need).collect(),
+        }
+    }
+}

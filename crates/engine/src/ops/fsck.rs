@@ -1,0 +1,212 @@
+//! `fsck`: checks every store that lanes of this state directory use, and that every lane stands where its history says. What
+//! is derived can be made again; what is lost is named, with everything that needs it.
+//!
+//! Invariant: damage never ends the check, and nothing that is not derived is written.
+
+use std::path::{Path, PathBuf};
+
+use store::fsck::{Checked, Finding};
+use store::{History, LaneKey, SnapshotId, Store};
+use tree::TreePath;
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::history;
+use crate::ops::gc::name_of;
+use crate::stores::{self, StoreAt};
+
+/// How to check.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FsckRequest {
+    /// Make again what is derived and damaged.
+    pub repair: bool,
+}
+
+/// A snapshot that needs something that is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeedView {
+    /// Name of the lane; `None` where only its history is known.
+    pub lane: Option<String>,
+    /// Its id.
+    pub lane_id: String,
+    /// The snapshot.
+    pub snapshot: SnapshotId,
+    /// Which of its roots.
+    pub root: u32,
+    /// The path.
+    pub path: TreePath,
+}
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FindingView {
+    /// `object`, `pack`, `index`, `history` or `lane`.
+    pub what: &'static str,
+    /// Id of the object.
+    pub object: Option<String>,
+    /// What the object is.
+    pub kind: Option<String>,
+    /// The file that it is in, below the store; for a history or a lane, the lane's id.
+    pub file: Option<String>,
+    /// Where in the file.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub why: String,
+    /// Another copy is whole, so that nobody misses it.
+    pub spare: bool,
+    /// The first of those who need it.
+    pub needed_by: Vec<NeedView>,
+    /// How many need it.
+    pub needs: u64,
+}
+
+/// What was found in one store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoreReport {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What was read.
+    pub checked: Checked,
+    /// What is wrong.
+    pub findings: Vec<FindingView>,
+    /// What is derived was made again.
+    pub repaired: bool,
+    /// Why it cannot be checked at all.
+    pub problem: Option<String>,
+}
+
+impl StoreReport {
+    /// True where nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty() && self.problem.is_none()
+    }
+}
+
+/// Checks everything. `progress` hears of each store the bytes read so far.
+pub fn fsck(
+    engine: &Engine,
+    request: &FsckRequest,
+    progress: &mut dyn FnMut(&Path, u64),
+) -> Result<Vec<StoreReport>> {
+    let mut reports = Vec::new();
+    for at in stores::all(engine.state().path())? {
+        let mut report = StoreReport { path: at.path(), ..StoreReport::default() };
+        if let Err(error) = check(engine, &at, request, progress, &mut report) {
+            report.problem = Some(error.with_causes());
+        }
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+fn check(
+    engine: &Engine,
+    at: &StoreAt,
+    request: &FsckRequest,
+    progress: &mut dyn FnMut(&Path, u64),
+    report: &mut StoreReport,
+) -> Result<()> {
+    // Half ended, there is nothing in it that anybody needs; a collection clears it away.
+    let Some(store) = at.open()? else { return Ok(()) };
+    let path = at.path();
+    let mut checked = store::fsck::check(&store, &mut |bytes| progress(&path, bytes))?;
+    let is_derived = |finding: &Finding| matches!(finding, Finding::Index { .. });
+    if request.repair && checked.findings.iter().any(is_derived) {
+        store.rebuild_index()?;
+        report.repaired = true;
+        checked = store::fsck::check(&store, &mut |bytes| progress(&path, bytes))?;
+    }
+    let findings = std::mem::take(&mut checked.findings);
+    report.findings = findings.into_iter().filter_map(|finding| view_of(engine, finding)).collect();
+    report.checked = checked;
+    lanes(engine, at, &store, &mut report.findings)
+}
+
+fn bare(what: &'static str, why: impl Into<String>) -> FindingView {
+    FindingView {
+        what,
+        object: None,
+        kind: None,
+        file: None,
+        offset: None,
+        why: why.into(),
+        spare: false,
+        needed_by: Vec::new(),
+        needs: 0,
+    }
+}
+
+/// `None` for what is no damage: an append that was interrupted.
+fn view_of(engine: &Engine, finding: Finding) -> Option<FindingView> {
+    Some(match finding {
+        Finding::Object { damage, spare, needed_by, needs } => FindingView {
+            object: Some(damage.id.to_string()),
+            kind: Some(damage.kind.to_string()),
+            file: damage.place.as_ref().map(|(file, _)| file.clone()),
+            offset: damage.place.as_ref().map(|(_, offset)| *offset),
+            spare,
+            needed_by: needed_by
+                .into_iter()
+                .map(|need| NeedView {
+                    lane: name_of(engine, need.lane.as_str()),
+                    lane_id: need.lane.as_str().to_owned(),
+                    snapshot: need.snapshot,
+                    root: need.root,
+                    path: need.path,
+                })
+                .collect(),
+            needs,
+            ..bare("object", damage.why)
+        },
+        Finding::Pack { pack, why } => FindingView { file: Some(pack.file_name()), ..bare("pack", why) },
+        Finding::Index { name } => FindingView {
+            file: Some(format!("index/{}", name.escape_ascii())),
+            ..bare("index", "its bytes are not what they were")
+        },
+        Finding::History { stray, .. } if stray.unfinished => return None,
+        Finding::History { lane, stray } => FindingView {
+            file: Some(lane.as_str().to_owned()),
+            offset: Some(stray.offset),
+            ..bare("history", format!("{} bytes are no record; snapshots may be lost", stray.len))
+        },
+    })
+}
+
+/// That each lane of ours stands where there is something to stand on.
+fn lanes(engine: &Engine, at: &StoreAt, store: &Store, findings: &mut Vec<FindingView>) -> Result<()> {
+    let state = engine.state().path();
+    let others: Vec<(LaneKey, History)> = store
+        .lanes()?
+        .into_iter()
+        .map(|key| Ok((key.clone(), store.history(&key)?)))
+        .collect::<Result<_>>()?;
+    // A lane that was forked may stand at a snapshot of the one that it came from.
+    let is_there = |id: SnapshotId| others.iter().any(|(_, history)| history.get(id).is_some());
+    for (id, home) in stores::homes(state) {
+        if StoreAt::of(state, &home)? != *at {
+            continue;
+        }
+        let mut wrong = |why: String| {
+            findings.push(FindingView { file: Some(id.clone()), ..bare("lane", why) });
+        };
+        let history = others.iter().find(|(key, _)| key.as_str() == id).map(|(_, history)| history);
+        if let Some(position) = history.and_then(History::position)
+            && !is_there(position)
+        {
+            wrong(format!("it stands at snapshot {}, which is not there", history::short(position)));
+        }
+        match history::between(&home) {
+            Ok(None) => {}
+            Ok(Some((from, to))) => {
+                for missing in [from, to].into_iter().filter(|id| !is_there(*id)) {
+                    wrong(format!(
+                        "it is between two snapshots, and {} is not there",
+                        history::short(missing)
+                    ));
+                }
+            }
+            Err(error) => wrong(error.with_causes()),
+        }
+    }
+    Ok(())
+}
