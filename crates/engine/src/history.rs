@@ -9,7 +9,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -21,21 +21,17 @@ use store::{
     Record, Snapshot, SnapshotId, SnapshotKind, Store,
 };
 use tree::TreePath;
-use workspace::LaneHome;
 
 use crate::clock;
 use crate::describe;
 use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
 use crate::lane::{OpenLane, OpenRoot};
-use crate::monitor::{Event, Monitor};
 use crate::room;
 use crate::stores::{self, StoreAt};
 
 /// Who works on the history.
 const LOCK: &[u8] = b"history";
-/// Says that the layers are between two snapshots.
-const RESTORING: &[u8] = b"restoring";
 /// So many packs are put together before another automatic snapshot is taken.
 const MANY_PACKS: u64 = 2048;
 /// How long after room was made for automatic snapshots it is not tried again.
@@ -83,40 +79,6 @@ enum How {
     After,
     /// The lane's processes.
     Live,
-}
-
-/// Where a restore stands that was begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Restoring {
-    from: SnapshotId,
-    to: SnapshotId,
-}
-
-impl Restoring {
-    fn text(self, why: &str) -> String {
-        format!("restoring 1\nfrom {}\nto {}\nwhy {why}\n", self.from, self.to)
-    }
-
-    fn read(text: &[u8]) -> Option<(Restoring, String)> {
-        let mut lines = std::str::from_utf8(text).ok()?.lines();
-        if lines.next()? != "restoring 1" {
-            return None;
-        }
-        let from = SnapshotId::from_hex(lines.next()?.strip_prefix("from ")?)?;
-        let to = SnapshotId::from_hex(lines.next()?.strip_prefix("to ")?)?;
-        Some((Restoring { from, to }, lines.next()?.strip_prefix("why ")?.to_owned()))
-    }
-}
-
-/// What a restore did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Restored {
-    /// Entries that went.
-    pub removed: u64,
-    /// Entries that came or changed.
-    pub changed: u64,
-    /// What is not as the snapshot says: root, path, reason.
-    pub left: Vec<(PathBuf, TreePath, String)>,
 }
 
 impl LaneHistory {
@@ -411,83 +373,6 @@ impl LaneHistory {
         let base = root.workspace.base_tree()?;
         Ok(Some(writer.base_contents(&*base, previous, paths)?.manifest))
     }
-
-    /// Puts the layers of a lane at rest, which stand at snapshot `from`, to what snapshot `to` says. The caller holds the
-    /// lane's lock and [`only_one`].
-    fn move_layers(&self, lane: &OpenLane, step: Restoring, why: &str, begin: bool) -> Result<Restored> {
-        let _held = self.store.hold()?;
-        let history = self.read()?;
-        let (from, to) = (self.record(&history, step.from)?, self.record(&history, step.to)?);
-        let dir = &lane.home.dir().fd;
-        if begin {
-            kernel::publish::write_file(dir, RESTORING, step.text(why).as_bytes(), 0o600)
-                .doing(|| format!("note the restore of {}", self.name))?;
-        }
-        let mut restored = Restored::default();
-        for (number, root) in lane.roots.iter().enumerate() {
-            let (Some(now), Some(then)) = (from.roots.get(number), to.roots.get(number)) else { continue };
-            let gaps: Vec<TreePath> = to
-                .gaps
-                .iter()
-                .filter(|gap| gap.root as usize == number)
-                .map(|gap| gap.path.clone())
-                .collect();
-            let plan =
-                store::restore::plan(&self.store.manifest(now.top), &self.store.manifest(then.top), &gaps)?;
-            restored.removed += plan.removed;
-            restored.changed += plan.changed;
-            if plan.is_empty() {
-                continue;
-            }
-            let layer = root.workspace.layer()?;
-            let stage = Stage::open(&layer)?;
-            let report = store::restore::execute(
-                &self.store,
-                layer.fd.as_fd(),
-                stage.fd.as_fd(),
-                layer.format,
-                &plan,
-            )?;
-            restored
-                .left
-                .extend(report.left.into_iter().map(|(path, reason)| (root.view.path.clone(), path, reason)));
-            stage.remove(&layer)?;
-        }
-        self.store.record_move(&self.key, step.to, clock::now_ms(), why.as_bytes())?;
-        match kernel::node::unlink_at(dir, RESTORING) {
-            Err(error) if error.is_not_found() => {}
-            other => other.doing(|| format!("end the restore of {}", self.name))?,
-        }
-        Ok(restored)
-    }
-
-    /// What a restore would remove, and out of how many entries.
-    pub fn would_remove(&self, from: SnapshotId, to: SnapshotId) -> Result<(u64, u64)> {
-        let history = self.read()?;
-        let (from, to) = (self.record(&history, from)?, self.record(&history, to)?);
-        let (mut removed, mut of) = (0, 0);
-        for (now, then) in from.roots.iter().zip(&to.roots) {
-            let plan =
-                store::restore::plan(&self.store.manifest(now.top), &self.store.manifest(then.top), &[])?;
-            removed += plan.removed;
-            of += now.entries;
-        }
-        Ok((removed, of))
-    }
-
-    /// Puts a lane at rest, which stands at `from` as it is, back to `to`.
-    pub fn restore(&self, lane: &OpenLane, from: SnapshotId, to: SnapshotId, why: &str) -> Result<Restored> {
-        let _alone = only_one(lane)?;
-        self.settle(lane)?;
-        self.move_layers(lane, Restoring { from, to }, why, true)
-    }
-
-    /// Finishes a restore that was interrupted. The caller holds the lane's lock and [`only_one`].
-    fn settle(&self, lane: &OpenLane) -> Result<bool> {
-        let Some((step, why)) = pending(lane)? else { return Ok(false) };
-        self.move_layers(lane, step, &why, false)?;
-        Ok(true)
-    }
 }
 
 /// True where a lane has something that a first snapshot by itself is worth: an overlay in which something was written. A
@@ -504,80 +389,10 @@ fn worth_beginning(lane: &OpenLane) -> Result<bool> {
     Ok(false)
 }
 
-/// Finishes a restore that was interrupted, if there is one. The caller holds the lane's lock.
-pub fn settle(engine: &Engine, lane: &OpenLane, monitor: &mut dyn Monitor) -> Result<()> {
-    if !is_pending(lane) {
-        return Ok(());
-    }
-    let _alone = only_one(lane)?;
-    if LaneHistory::open(engine, lane)?.settle(lane)? {
-        monitor.event(Event::Repaired("a restore was interrupted", &lane.row.name));
-    }
-    Ok(())
-}
-
-/// True where a restore was begun and not ended.
-pub fn is_pending(lane: &OpenLane) -> bool {
-    kernel::meta::stat_at_if_there(&lane.home.dir().fd, RESTORING).is_ok_and(|found| found.is_some())
-}
-
-fn pending(lane: &OpenLane) -> Result<Option<(Restoring, String)>> {
-    note_of(&lane.home).map_err(|error| match error {
-        EngineError::Damaged { dir, why, .. } => {
-            EngineError::Damaged { name: lane.row.name.clone(), dir, why }
-        }
-        other => other,
-    })
-}
-
-/// The snapshots between which the layers of a lane are, where a restore was begun and not ended.
-pub fn between(home: &LaneHome) -> Result<Option<(SnapshotId, SnapshotId)>> {
-    Ok(note_of(home)?.map(|(step, _)| (step.from, step.to)))
-}
-
-fn note_of(home: &LaneHome) -> Result<Option<(Restoring, String)>> {
-    let doing = || format!("look at the restore of {}", home.id());
-    let file = match kernel::open::file_beneath(&home.dir().fd, RESTORING) {
-        Err(error) if error.is_not_found() => return Ok(None),
-        other => other.doing(doing)?,
-    };
-    match Restoring::read(&kernel::bytes::read_all(&file).doing(doing)?) {
-        Some(pending) => Ok(Some(pending)),
-        None => Err(EngineError::Damaged {
-            name: home.id().to_owned(),
-            dir: home.path().to_owned(),
-            why: "the note of an interrupted restore cannot be read".into(),
-        }),
-    }
-}
-
 /// The history of a lane for this process alone.
 pub fn only_one(lane: &OpenLane) -> Result<Lock> {
     kernel::lock::exclusive_blocking(&lane.home.dir().fd, LOCK, PATIENCE)
         .doing(|| format!("wait for another snapshot of {}", lane.row.name))
-}
-
-/// The directory beside a layer in which a restore makes what it puts there.
-struct Stage {
-    fd: OwnedFd,
-    name: Vec<u8>,
-}
-
-impl Stage {
-    fn open(layer: &workspace::LayerAt) -> Result<Stage> {
-        let name = format!("{}.r", layer.stem).into_bytes();
-        let doing = || "make a place for what is restored".to_owned();
-        match kernel::node::mkdir_at(&layer.dir, &name, 0o700) {
-            Err(error) if error.errno != kernel::Errno::EXIST => return Err(error).doing(doing),
-            _ => {}
-        }
-        Ok(Stage { fd: kernel::open::dir_beneath(&layer.dir, &name).doing(doing)?, name })
-    }
-
-    fn remove(self, layer: &workspace::LayerAt) -> Result<()> {
-        let doing = || "remove the place for what is restored".to_owned();
-        tree::remove::remove_tree(layer.dir.as_fd(), &self.name).doing(doing).map(drop)
-    }
 }
 
 /// What identifies the base of a lane.

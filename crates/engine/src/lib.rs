@@ -10,6 +10,7 @@ pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod find;
+pub mod going_back;
 mod grants;
 mod hiding;
 pub mod history;

@@ -90,7 +90,7 @@ pub fn is_between(engine: &Engine, row: &Lane) -> bool {
 pub fn finish_restore(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) -> Result<()> {
     let lane = crate::lane::open(engine, row.clone())?;
     match lane.home.try_lock()? {
-        Some(_lock) => crate::history::settle(engine, &lane, monitor),
+        Some(_lock) => crate::going_back::settle(engine, &lane, monitor),
         None => Ok(()),
     }
 }

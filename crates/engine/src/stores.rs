@@ -19,7 +19,7 @@ use workspace::home::{LANES, TRASH};
 
 use crate::clock;
 use crate::error::{Doing as _, Result};
-use crate::history;
+use crate::going_back;
 
 /// Name of a store's directory.
 pub const STORE: &str = "store";
@@ -175,7 +175,7 @@ pub fn pinned(state: &Path, store: &Store) -> Result<HashSet<SnapshotId>> {
     let mut whole: Vec<LaneKey> =
         store.lanes()?.into_iter().filter(|key| !homes.contains_key(key.as_str())).collect();
     for home in homes.values() {
-        match history::between(home) {
+        match going_back::between(home) {
             Ok(between) => pinned.extend(between.into_iter().flat_map(|(from, to)| [from, to])),
             // Between which two is not known: between any.
             Err(_) => whole.push(LaneKey::new(home.id())?),

@@ -195,7 +195,7 @@ fn lanes(engine: &Engine, at: &StoreAt, store: &Store, findings: &mut Vec<Findin
         {
             wrong(format!("it stands at snapshot {}, which is not there", history::short(position)));
         }
-        match history::between(&home) {
+        match crate::going_back::between(&home) {
             Ok(None) => {}
             Ok(Some((from, to))) => {
                 for missing in [from, to].into_iter().filter(|id| !is_there(*id)) {

@@ -8,7 +8,8 @@ use store::{History, SnapshotId, SnapshotKind};
 use crate::engine::{Engine, done};
 use crate::error::{EngineError, Result};
 use crate::find;
-use crate::history::{LaneHistory, Restored, Wish, short};
+use crate::going_back::Restored;
+use crate::history::{LaneHistory, Wish, short};
 use crate::lane;
 use crate::ops::log::{SnapshotView, view_of};
 
@@ -73,7 +74,7 @@ pub fn restore(engine: &Engine, request: &RestoreRequest) -> Result<RestoreAnswe
         return Err(EngineError::Live { name, pid: lane.home.holder().ok().flatten() });
     };
     crate::launch::settle_renames(engine, &lane, &lock)?;
-    crate::history::settle(engine, &lane, &mut crate::engine::Noting(engine))?;
+    crate::going_back::settle(engine, &lane, &mut crate::engine::Noting(engine))?;
     let snapshots = LaneHistory::open(engine, &lane)?;
     // Where to is settled before anything is recorded: what follows moves the names of steps.
     let asked = match &request.target {

@@ -238,7 +238,7 @@ fn start(
     let cost = new.map(|new| new.cost);
     if cost.is_none() {
         launch::settle_renames(engine, &lane, &lock)?;
-        crate::history::settle(engine, &lane, monitor)?;
+        crate::going_back::settle(engine, &lane, monitor)?;
         tell_drift(&lane, monitor)?;
     }
     let made_now = cost.is_some();

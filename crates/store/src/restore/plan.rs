@@ -123,6 +123,7 @@ pub fn plan(current: &Manifest<'_>, target: &Manifest<'_>, gaps: &[TreePath]) ->
     removes.reverse();
     plan.acts = removes;
     plan.acts.append(&mut comes);
+    dirs.extend(closed_above(target, &plan.acts)?);
     for path in dirs.into_iter().rev() {
         // A directory that goes itself has no metadata to set.
         if let Some(item) = target.get(&path)?.filter(Item::is_dir) {
@@ -130,6 +131,25 @@ pub fn plan(current: &Manifest<'_>, target: &Manifest<'_>, gaps: &[TreePath]) ->
         }
     }
     Ok(plan)
+}
+
+/// Directories above what is done that refuse their owner: they are opened up for it, and dressed when it is done, also by
+/// who finds them open because the one before was killed.
+fn closed_above(target: &Manifest<'_>, acts: &[Act]) -> Result<Vec<TreePath>> {
+    let mut asked = BTreeSet::new();
+    let mut closed = Vec::new();
+    for act in acts {
+        let mut above = act.path().parent();
+        while let Some(path) = above.filter(|path| !path.is_root() && !asked.contains(path)) {
+            let item = target.get(&path)?;
+            if item.is_some_and(|item| item.is_dir() && item.mode & 0o700 != 0o700) {
+                closed.push(path.clone());
+            }
+            above = path.parent();
+            asked.insert(path);
+        }
+    }
+    Ok(closed)
 }
 
 /// How an entry that is no directory comes to be what it should be.

@@ -1,0 +1,268 @@
+//! Going back: the layers of a lane at rest are put to what a snapshot says.
+//!
+//! Invariants: the state that is left is a snapshot before anything is touched. While the layers are between two snapshots
+//! a note in the lane's directory says so; whoever finds it finishes what was begun or, where that cannot be done, takes it
+//! back. Nobody works with layers that are between two states.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+
+use store::restore::Plan;
+use store::{Record, SnapshotId};
+use tree::TreePath;
+use workspace::LaneHome;
+
+use crate::clock;
+use crate::engine::Engine;
+use crate::error::{Doing as _, EngineError, Result};
+use crate::history::{LaneHistory, only_one};
+use crate::lane::{OpenLane, OpenRoot};
+use crate::monitor::{Event, Monitor};
+
+/// Says that the layers are between two snapshots.
+const NOTE: &[u8] = b"restoring";
+
+/// Where a restore stands that was begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Step {
+    from: SnapshotId,
+    to: SnapshotId,
+    /// The verb's word.
+    why: String,
+}
+
+impl Step {
+    fn text(&self) -> String {
+        format!("restoring 1\nfrom {}\nto {}\nwhy {}\n", self.from, self.to, self.why)
+    }
+
+    fn read(text: &[u8]) -> Option<Step> {
+        let mut lines = std::str::from_utf8(text).ok()?.lines();
+        if lines.next()? != "restoring 1" {
+            return None;
+        }
+        let from = SnapshotId::from_hex(lines.next()?.strip_prefix("from ")?)?;
+        let to = SnapshotId::from_hex(lines.next()?.strip_prefix("to ")?)?;
+        Some(Step { from, to, why: lines.next()?.strip_prefix("why ")?.to_owned() })
+    }
+
+    /// The step of a lane that is in the middle of one.
+    fn of(home: &LaneHome, name: &str) -> Result<Option<Step>> {
+        let doing = || format!("look at the restore of {name}");
+        let file = match kernel::open::file_beneath(&home.dir().fd, NOTE) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            other => other.doing(doing)?,
+        };
+        match Step::read(&kernel::bytes::read_all(&file).doing(doing)?) {
+            Some(step) => Ok(Some(step)),
+            None => Err(EngineError::Damaged {
+                name: name.to_owned(),
+                dir: home.path().to_owned(),
+                why: "the note of an interrupted restore cannot be read".into(),
+            }),
+        }
+    }
+
+    fn note(&self, lane: &OpenLane) -> Result<()> {
+        kernel::publish::write_file(&lane.home.dir().fd, NOTE, self.text().as_bytes(), 0o600)
+            .doing(|| format!("note the restore of {}", lane.row.name))
+    }
+}
+
+/// The layers are at one snapshot again.
+fn arrived(lane: &OpenLane) -> Result<()> {
+    match kernel::node::unlink_at(&lane.home.dir().fd, NOTE) {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other.doing(|| format!("end the restore of {}", lane.row.name)),
+    }
+}
+
+/// What a restore did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Restored {
+    /// Entries that went.
+    pub removed: u64,
+    /// Entries that came or changed.
+    pub changed: u64,
+    /// What is not as the snapshot says: root, path, reason.
+    pub left: Vec<(PathBuf, TreePath, String)>,
+}
+
+/// What became of an interrupted restore.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// There was none.
+    Nothing,
+    /// It is finished.
+    Finished,
+    /// It could not be finished; the lane is as it was before.
+    TakenBack(EngineError),
+    /// Neither could be done: what is needed for it is damaged. The lane is between the two, and any snapshot that is whole
+    /// can be gone to from here.
+    Left(EngineError),
+}
+
+impl LaneHistory {
+    /// What a restore would remove, and out of how many entries.
+    pub fn would_remove(&self, from: SnapshotId, to: SnapshotId) -> Result<(u64, u64)> {
+        let history = self.read()?;
+        let (from, to) = (self.record(&history, from)?, self.record(&history, to)?);
+        let removed = (0..from.roots.len()).map(|number| Ok(self.plan(from, to, number)?.removed));
+        let removed = removed.collect::<Result<Vec<u64>>>()?.into_iter().sum();
+        Ok((removed, from.roots.iter().map(|root| root.entries).sum()))
+    }
+
+    /// Puts a lane at rest, which stands at `from` as it is, back to `to`. Where that fails, the lane is as it was, or, where
+    /// not even that can be, the next command with it goes on.
+    pub fn restore(&self, lane: &OpenLane, from: SnapshotId, to: SnapshotId, why: &str) -> Result<Restored> {
+        let _alone = only_one(lane)?;
+        self.settle(lane)?;
+        let _held = self.store.hold()?;
+        let history = self.read()?;
+        // What cannot be planned is not begun.
+        let (here, there) = (self.record(&history, from)?, self.record(&history, to)?);
+        let plans = self.plans(lane, here, there)?;
+        let step = Step { from, to, why: why.to_owned() };
+        step.note(lane)?;
+        match self.go(lane, &step, &plans) {
+            Ok(restored) => Ok(restored),
+            Err(error) => {
+                // The first error is the one that is told.
+                let _ = self.take_back(lane, here, there);
+                Err(error)
+            }
+        }
+    }
+
+    /// Finishes a restore that was interrupted, or takes it back. The caller holds the lane's lock and [`only_one`].
+    pub(crate) fn settle(&self, lane: &OpenLane) -> Result<Settled> {
+        let Some(step) = Step::of(&lane.home, &lane.row.name)? else { return Ok(Settled::Nothing) };
+        let _held = self.store.hold()?;
+        let history = self.read()?;
+        let (from, to) = (self.record(&history, step.from)?, self.record(&history, step.to)?);
+        let Err(error) = self.plans(lane, from, to).and_then(|plans| self.go(lane, &step, &plans)) else {
+            return Ok(Settled::Finished);
+        };
+        match self.take_back(lane, from, to) {
+            Ok(()) => Ok(Settled::TakenBack(error)),
+            Err(second) if is_damage(&second) => {
+                arrived(lane)?;
+                Ok(Settled::Left(error))
+            }
+            Err(_) => Err(error),
+        }
+    }
+
+    fn plan(&self, from: &Record, to: &Record, number: usize) -> Result<Plan> {
+        let (Some(now), Some(then)) = (from.roots.get(number), to.roots.get(number)) else {
+            return Ok(Plan::default());
+        };
+        let gaps: Vec<TreePath> =
+            to.gaps.iter().filter(|gap| gap.root as usize == number).map(|gap| gap.path.clone()).collect();
+        let (now, then) = (self.store.manifest(now.top), self.store.manifest(then.top));
+        Ok(store::restore::plan(&now, &then, &gaps)?)
+    }
+
+    fn plans(&self, lane: &OpenLane, from: &Record, to: &Record) -> Result<Vec<Plan>> {
+        (0..lane.roots.len()).map(|number| self.plan(from, to, number)).collect()
+    }
+
+    /// Carries out what was planned and noted, and says so in the history.
+    fn go(&self, lane: &OpenLane, step: &Step, plans: &[Plan]) -> Result<Restored> {
+        let restored = self.carry(lane, plans)?;
+        self.store.record_move(&self.key, step.to, clock::now_ms(), step.why.as_bytes())?;
+        arrived(lane)?;
+        Ok(restored)
+    }
+
+    /// Puts what is half at `to` to `from` again, which the lane's history says that it stands at.
+    fn take_back(&self, lane: &OpenLane, from: &Record, to: &Record) -> Result<()> {
+        self.carry(lane, &self.plans(lane, to, from)?)?;
+        arrived(lane)
+    }
+
+    fn carry(&self, lane: &OpenLane, plans: &[Plan]) -> Result<Restored> {
+        let mut restored = Restored::default();
+        for (root, plan) in lane.roots.iter().zip(plans) {
+            restored.removed += plan.removed;
+            restored.changed += plan.changed;
+            if !plan.is_empty() {
+                let left = self.carry_one(root, plan)?;
+                let root = &root.view.path;
+                restored.left.extend(left.into_iter().map(|(path, why)| (root.clone(), path, why)));
+            }
+        }
+        Ok(restored)
+    }
+
+    fn carry_one(&self, root: &OpenRoot, plan: &Plan) -> Result<Vec<(TreePath, String)>> {
+        let layer = root.workspace.layer()?;
+        let stage = Stage::open(&layer)?;
+        let (at, staged) = (layer.fd.as_fd(), stage.fd.as_fd());
+        let report = store::restore::execute(&self.store, at, staged, layer.format, plan)?;
+        stage.remove(&layer)?;
+        Ok(report.left)
+    }
+}
+
+fn is_damage(error: &EngineError) -> bool {
+    matches!(error, EngineError::Store(store::Error::Damaged(_) | store::Error::Malformed { .. }))
+}
+
+/// Finishes a restore that was interrupted, if there is one, or takes it back. The caller holds the lane's lock.
+pub fn settle(engine: &Engine, lane: &OpenLane, monitor: &mut dyn Monitor) -> Result<()> {
+    if !is_pending(lane) {
+        return Ok(());
+    }
+    let _alone = only_one(lane)?;
+    let name = &lane.row.name;
+    match LaneHistory::open(engine, lane)?.settle(lane)? {
+        Settled::Nothing => {}
+        Settled::Finished => monitor.event(Event::Repaired("a restore was interrupted", name)),
+        Settled::TakenBack(error) => {
+            let what = format!("an interrupted restore was taken back: {}", error.with_causes());
+            monitor.event(Event::Repaired(&what, name));
+        }
+        Settled::Left(error) => {
+            let what = format!(
+                "an interrupted restore can be neither finished nor taken back, parts of it stand: {}",
+                error.with_causes()
+            );
+            monitor.event(Event::Repaired(&what, name));
+        }
+    }
+    Ok(())
+}
+
+/// True where a restore was begun and not ended.
+pub fn is_pending(lane: &OpenLane) -> bool {
+    kernel::meta::stat_at_if_there(&lane.home.dir().fd, NOTE).is_ok_and(|found| found.is_some())
+}
+
+/// The snapshots between which the layers of a lane are, where a restore was begun and not ended.
+pub fn between(home: &LaneHome) -> Result<Option<(SnapshotId, SnapshotId)>> {
+    Ok(Step::of(home, home.id())?.map(|step| (step.from, step.to)))
+}
+
+/// The directory beside a layer in which a restore makes what it puts there.
+struct Stage {
+    fd: OwnedFd,
+    name: Vec<u8>,
+}
+
+impl Stage {
+    fn open(layer: &workspace::LayerAt) -> Result<Stage> {
+        let name = format!("{}.r", layer.stem).into_bytes();
+        let doing = || "make a place for what is restored".to_owned();
+        match kernel::node::mkdir_at(&layer.dir, &name, 0o700) {
+            Err(error) if error.errno != kernel::Errno::EXIST => return Err(error).doing(doing),
+            _ => {}
+        }
+        Ok(Stage { fd: kernel::open::dir_beneath(&layer.dir, &name).doing(doing)?, name })
+    }
+
+    fn remove(self, layer: &workspace::LayerAt) -> Result<()> {
+        let doing = || "remove the place for what is restored".to_owned();
+        tree::remove::remove_tree(layer.dir.as_fd(), &self.name).doing(doing).map(drop)
+    }
+}
