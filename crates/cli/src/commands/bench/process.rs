@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Why a row has no figure.
@@ -165,6 +165,18 @@ impl Job {
         }
     }
 
+    /// Starts it and comes back once it has said `word` on a line of its own; it is killed when that is dropped.
+    pub(crate) fn hold(&self, word: &str) -> Outcome<Held> {
+        let mut command = self.command();
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut held = Held { child: command.spawn().map_err(|error| self.failed(&error.to_string()))? };
+        let mut line = String::new();
+        if let Some(out) = held.child.stdout.take() {
+            BufReader::new(out).read_line(&mut line)?;
+        }
+        if line.trim_end() == word { Ok(held) } else { Err(self.failed(&format!("it never said `{word}`"))) }
+    }
+
     /// The same command once more, for the words of its failure.
     fn why(&self, status: &str) -> String {
         match self.run() {
@@ -176,6 +188,26 @@ impl Job {
     fn failed(&self, why: &str) -> Trouble {
         let words: Vec<_> = self.argv.iter().take(6).map(|word| word.to_string_lossy()).collect();
         Trouble::Failed(format!("`{}`: {why}", words.join(" ")))
+    }
+}
+
+/// A process that runs until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    child: Child,
+}
+
+impl Held {
+    /// Its number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::ground::Ground;
 use super::process::{self, Job, Outcome, Trouble};
-use super::row::{Pace, Promise, Rounds, Row, Unit, paired};
+use super::row::{Leg, Pace, Promise, Rounds, Row, Unit, paired};
 
 /// The ground with the projects that rows share, made when the first row asks.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Tax<'g> {
     rust: OnceCell<Outcome<Pair>>,
     js: OnceCell<Outcome<Pair>>,
     first_build: OnceCell<Outcome<Rounds>>,
+    later_build: OnceCell<Outcome<Rounds>>,
+    later_status: OnceCell<Outcome<Rounds>>,
 }
 
 /// Two projects made alike.
@@ -31,23 +33,38 @@ struct Pair {
 type Measure = fn(&Tax<'_>, &Promise, Option<usize>) -> Outcome<Row>;
 
 /// The rows: name, words, target on a filesystem that copies, on one that clones, and the way to measure.
-pub(crate) const ROWS: [(&str, &str, f64, f64, Measure); 9] = [
+pub(crate) const ROWS: [(&str, &str, f64, f64, Measure); 11] = [
     ("noop", "crates compiled by a build of an unchanged project", 0.0, 0.0, noop),
     ("build-first", "cargo build after touching a file, fresh lane", 1.20, 1.10, build_first),
     ("build-bare", "the same against a bare overlay mount", 1.03, 1.03, build_bare),
     ("build-later", "cargo build after touching a file, live lane", 1.02, 1.02, build_later),
+    ("build-later-bare", "the same against a bare overlay that stays mounted", 1.03, 1.03, build_later_bare),
     ("build-full", "cargo build from nothing", 1.05, 1.05, build_full),
     ("tsc", "tsc --noEmit, fresh lane", 1.05, 1.05, tsc),
     ("npm-ci", "npm ci, fresh lane", 1.05, 1.05, npm_ci),
     ("status-first", "git status of 80,000 files, fresh lane", 3.5, 3.5, status_first),
     ("status-later", "git status of 80,000 files, live lane", 1.15, 1.15, status_later),
+    (
+        "status-later-bare",
+        "the same against a bare overlay that stays mounted",
+        1.03,
+        1.03,
+        status_later_bare,
+    ),
 ];
 
 const TOUCH_AND_BUILD: &str = "touch crates/core/main.rs && exec cargo build --offline -q";
 
 impl<'g> Tax<'g> {
     pub(crate) fn new(ground: &'g Ground) -> Tax<'g> {
-        Tax { ground, rust: OnceCell::new(), js: OnceCell::new(), first_build: OnceCell::new() }
+        Tax {
+            ground,
+            rust: OnceCell::new(),
+            js: OnceCell::new(),
+            first_build: OnceCell::new(),
+            later_build: OnceCell::new(),
+            later_status: OnceCell::new(),
+        }
     }
 
     /// Two warm copies of the Rust corpus. A build belongs to its path, so each is built where it stands.
@@ -107,6 +124,46 @@ impl<'g> Tax<'g> {
         });
         measured.as_ref().map_err(Clone::clone)
     }
+
+    /// Rounds of one touched file built, second and later: in a live lane, outside, in a bare overlay that stays.
+    fn later_build(&self, wanted: Option<usize>) -> Outcome<&Rounds> {
+        let measured = self.later_build.get_or_init(|| {
+            let pair = self.rust()?;
+            let live = self.ground.live(&pair.lane, "bench-build")?;
+            let inside = live.exec(["sh", "-c", TOUCH_AND_BUILD]);
+            let outside = self.ground.shell(&pair.native, TOUCH_AND_BUILD);
+            let standing = Bare::new(self.ground)?.standing(&pair.lane)?;
+            let script = format!("cd '{}' && {TOUCH_AND_BUILD}", pair.lane.display());
+            let bare = standing.exec(&["sh", "-c", &script])?;
+            // The first one copies up; it is another row.
+            inside.run()?;
+            bare.run()?;
+            let mut legs: [Leg<'_>; 3] =
+                [&mut |_| inside.time(), &mut |_| outside.time(), &mut |_| bare.time()];
+            paired(pace(wanted, 15, 300), &mut legs)
+        });
+        measured.as_ref().map_err(Clone::clone)
+    }
+
+    /// Rounds of `git status`, second and later: in a live lane, outside, in a bare overlay that stays.
+    fn later_status(&self, wanted: Option<usize>) -> Outcome<&Rounds> {
+        let measured = self.later_status.get_or_init(|| {
+            let git = process::program("git")?;
+            let project = self.ground.corpus("linux")?;
+            let live = self.ground.live(&project, "bench-status")?;
+            let inside = live.exec(["git", "status", "--porcelain"]);
+            let outside = Job::new(git, &project).args(["status", "--porcelain"]);
+            let standing = Bare::new(self.ground)?.standing(&project)?;
+            let at = project.to_string_lossy();
+            let bare = standing.exec(&["git", "-C", &at, "status", "--porcelain"])?;
+            inside.run()?;
+            bare.run()?;
+            let mut legs: [Leg<'_>; 3] =
+                [&mut |_| inside.time(), &mut |_| outside.time(), &mut |_| bare.time()];
+            paired(pace(wanted, 31, 180), &mut legs)
+        });
+        measured.as_ref().map_err(Clone::clone)
+    }
 }
 
 const NPM_CI: [&str; 7] = [
@@ -130,18 +187,37 @@ struct Bare<'g> {
     unshare: PathBuf,
 }
 
-impl Bare<'_> {
-    fn new(ground: &Ground) -> Outcome<Bare<'_>> {
+impl<'g> Bare<'g> {
+    fn new(ground: &'g Ground) -> Outcome<Bare<'g>> {
         process::program("mount")?;
         Ok(Bare { ground, unshare: process::program("unshare")? })
     }
 
+    /// Runs a script in a fresh mount of its own.
     fn time(&self, project: &Path, script: &str) -> Outcome<f64> {
+        let layers = self.layers()?;
+        let spent = self.mounted(project, &layers, script).time();
+        self.remove()?;
+        spent
+    }
+
+    /// The mount, for as long as that is held.
+    fn standing(&self, project: &Path) -> Outcome<Standing<'g>> {
+        let layers = self.layers()?;
+        let held = self.mounted(project, &layers, "echo up && exec sleep infinity").hold("up")?;
+        Ok(Standing { bare: Bare { ground: self.ground, unshare: self.unshare.clone() }, held: Some(held) })
+    }
+
+    fn layers(&self) -> Outcome<PathBuf> {
         let layers = self.ground.scratch().join("bare");
         std::fs::create_dir(&layers)?;
         for name in ["u", "w"] {
             std::fs::create_dir(layers.join(name))?;
         }
+        Ok(layers)
+    }
+
+    fn mounted(&self, project: &Path, layers: &Path, script: &str) -> Job {
         let is_root = rustix::process::geteuid().is_root();
         let options = if is_root { "volatile,redirect_dir=on,index=on" } else { "volatile,userxattr" };
         let mount = format!(
@@ -153,10 +229,39 @@ impl Bare<'_> {
         );
         // mount(8) works for uid 0 only, so an ordinary user is mapped to it.
         let namespaces: &[&str] = if is_root { &["-m"] } else { &["-U", "-r", "-m"] };
-        let spent = Job::new(&self.unshare, project).args(namespaces).args(["sh", "-c", &mount]).time();
+        Job::new(&self.unshare, project).args(namespaces).args(["sh", "-c", &mount])
+    }
+
+    fn remove(&self) -> Outcome<()> {
         // overlayfs leaves a directory of mode 0000 there.
-        self.ground.shell(self.ground.scratch(), "chmod -R u+rwx bare/w && rm -rf bare").run()?;
-        spent
+        self.ground.shell(self.ground.scratch(), "chmod -R u+rwx bare/w && rm -rf bare").run().map(|_| ())
+    }
+}
+
+/// A bare overlay that stays mounted until this is dropped.
+struct Standing<'g> {
+    bare: Bare<'g>,
+    held: Option<process::Held>,
+}
+
+impl Standing<'_> {
+    /// A command in it. It starts in the root directory.
+    fn exec(&self, command: &[&str]) -> Outcome<Job> {
+        let pid = self.held.as_ref().map_or(0, process::Held::pid).to_string();
+        let namespaces: &[&str] = if rustix::process::geteuid().is_root() {
+            &["-m", "-t"]
+        } else {
+            &["--preserve-credentials", "-U", "-m", "-t"]
+        };
+        let nsenter = process::program("nsenter")?;
+        Ok(Job::new(nsenter, Path::new("/")).args(namespaces).args([&pid]).args(command))
+    }
+}
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        drop(self.held.take());
+        let _ = self.bare.remove();
     }
 }
 
@@ -178,20 +283,21 @@ fn build_first(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outco
 }
 
 fn build_bare(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outcome<Row> {
-    let rounds = tax.first_build(wanted)?;
-    let turned = Rounds(vec![rounds.0[0].clone(), rounds.0[2].clone(), rounds.0[1].clone()]);
-    Ok(Row::compared(promise, &turned, "bare overlay", Some("native")))
+    Ok(Row::compared(promise, &turned(tax.first_build(wanted)?), "bare overlay", Some("native")))
 }
 
 fn build_later(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outcome<Row> {
-    let pair = tax.rust()?;
-    let live = tax.ground.live(&pair.lane, "bench-build")?;
-    let inside = live.exec(["sh", "-c", TOUCH_AND_BUILD]);
-    // The first one copies up; it is the row before.
-    inside.run()?;
-    let outside = tax.ground.shell(&pair.native, TOUCH_AND_BUILD);
-    let rounds = paired(pace(wanted, 15, 200), &mut [&mut |_| inside.time(), &mut |_| outside.time()])?;
-    Ok(Row::compared(promise, &rounds, "native", None))
+    let rounds = tax.later_build(wanted)?;
+    Ok(Row::compared(promise, rounds, "native", Some("bare overlay")))
+}
+
+fn build_later_bare(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outcome<Row> {
+    Ok(Row::compared(promise, &turned(tax.later_build(wanted)?), "bare overlay", Some("native")))
+}
+
+/// The same rounds with the bare overlay as the one to compare with, and the outside as the floor.
+fn turned(rounds: &Rounds) -> Rounds {
+    Rounds(vec![rounds.0[0].clone(), rounds.0[2].clone(), rounds.0[1].clone()])
 }
 
 fn build_full(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outcome<Row> {
@@ -240,12 +346,10 @@ fn status_first(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outc
 }
 
 fn status_later(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outcome<Row> {
-    let git = process::program("git")?;
-    let project = tax.ground.corpus("linux")?;
-    let live = tax.ground.live(&project, "bench-status")?;
-    let inside = live.exec(["git", "status", "--porcelain"]);
-    inside.run()?;
-    let outside = Job::new(git, &project).args(["status", "--porcelain"]);
-    let rounds = paired(pace(wanted, 31, 120), &mut [&mut |_| inside.time(), &mut |_| outside.time()])?;
-    Ok(Row::compared(promise, &rounds, "native", None))
+    let rounds = tax.later_status(wanted)?;
+    Ok(Row::compared(promise, rounds, "native", Some("bare overlay")))
+}
+
+fn status_later_bare(tax: &Tax<'_>, promise: &Promise, wanted: Option<usize>) -> Outcome<Row> {
+    Ok(Row::compared(promise, &turned(tax.later_status(wanted)?), "bare overlay", Some("native")))
 }
