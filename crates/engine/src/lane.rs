@@ -150,20 +150,53 @@ impl OpenLane {
 
     /// As [`OpenLane::changes`], for sums alone: what an earlier sum read of content is not read again.
     pub fn summed(&self) -> Result<Vec<RootDelta>> {
-        let now = crate::clock::now();
-        let summed = |root: &OpenRoot| {
-            let recall = self.home.recall(root.index, now);
-            let delta = root.delta_of(root.workspace.sums(&recall)?)?;
-            self.home.remember(root.index, &recall);
-            Ok(delta)
-        };
-        self.roots.iter().map(|root| summed(root).map_err(|error| gone_or(&self.row, error))).collect()
+        self.roots.iter().map(|root| self.summed_root(root, &mut |_| {})).collect()
     }
 
-    /// What was written, root by root, without reading content: enough to ask whether drift meets it.
-    pub fn touched(&self) -> Result<Vec<RootDelta>> {
-        let touched = |root: &OpenRoot| root.delta_of(root.workspace.touched()?);
-        self.roots.iter().map(|root| touched(root).map_err(|error| gone_or(&self.row, error))).collect()
+    /// As [`OpenLane::summed`], with the drift that meets the changes.
+    pub fn summed_with_drift(&self) -> Result<(Vec<RootDelta>, Vec<DriftView>)> {
+        let (mut deltas, mut drift) = (Vec::with_capacity(self.roots.len()), Vec::new());
+        for root in &self.roots {
+            // Before renames are looked for, what is below a renamed directory has been looked at once.
+            let mut found = Ok(Vec::new());
+            deltas.push(self.summed_root(root, &mut |plain| found = self.drift_of(root, plain))?);
+            drift.extend(found?);
+        }
+        Ok((deltas, drift))
+    }
+
+    fn summed_root(&self, root: &OpenRoot, plain: &mut dyn FnMut(&ChangeSet)) -> Result<RootDelta> {
+        let recall = self.home.recall(root.index, crate::clock::now());
+        let set = root.workspace.sums(&recall, plain).map_err(|error| gone_or(&self.row, error.into()))?;
+        self.home.remember(root.index, &recall);
+        root.delta_of(set)
+    }
+
+    /// What drifted in the origins where it meets what was written in the lane, found without reading content.
+    pub fn drift_of_touched(&self) -> Result<Vec<DriftView>> {
+        let mut found = Vec::new();
+        for root in &self.roots {
+            let touched = root.workspace.touched().map_err(|error| gone_or(&self.row, error.into()))?;
+            found.extend(self.drift_of(root, &touched)?);
+        }
+        Ok(found)
+    }
+
+    /// Drift of one root that meets these changes of it, which were found a moment ago.
+    fn drift_of(&self, root: &OpenRoot, set: &ChangeSet) -> Result<Vec<DriftView>> {
+        let mut changes = set.changes.iter().filter(|change| root.tells(change)).peekable();
+        if changes.peek().is_none() {
+            // Nothing can meet nothing.
+            return Ok(Vec::new());
+        }
+        let origin = DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
+        let base = Base::load(&self.home, root.index)?;
+        let drifted = if root.workspace.sees_origin() {
+            workspace::drift_seen(changes, &base, &origin)?
+        } else {
+            workspace::drift(changes, &base, &origin)?
+        };
+        Ok(drifted.into_iter().map(|at| root.drifted(at)).collect())
     }
 
     /// The sums, root by root.
@@ -197,14 +230,13 @@ impl OpenLane {
         let mut found = Vec::new();
         for (root, delta) in self.roots.iter().zip(deltas) {
             if delta.set.changes.is_empty() {
-                // Nothing can meet nothing, and the record of a large base is worth not reading.
                 continue;
             }
             let origin =
                 DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?;
             let base = Base::load(&self.home, root.index)?;
-            found
-                .extend(workspace::drift(&delta.set, &base, &origin)?.into_iter().map(|at| root.drifted(at)));
+            let drifted = workspace::drift(&delta.set.changes, &base, &origin)?;
+            found.extend(drifted.into_iter().map(|at| root.drifted(at)));
         }
         Ok(found)
     }
@@ -263,10 +295,15 @@ impl OpenRoot {
     /// What is looked at of some changes.
     pub(crate) fn delta_of(&self, mut set: ChangeSet) -> Result<RootDelta> {
         let before = set.changes.len();
-        set.changes.retain(|change| !self.view.git && !is_git_internal(change));
+        set.changes.retain(|change| self.tells(change));
         set.gaps.retain(|(path, _)| !self.view.git && !review::guard::git_internal(path));
         let git_internal = (before - set.changes.len()) as u64;
         Ok(RootDelta { root: self.view.path.clone(), index: self.index, set, git_internal })
+    }
+
+    /// True for a change that a reviewer looks at: git's own files, and a repository elsewhere, are not shown.
+    fn tells(&self, change: &Change) -> bool {
+        !self.view.git && !is_git_internal(change)
     }
 
     fn drifted(&self, at: workspace::Drifted) -> DriftView {

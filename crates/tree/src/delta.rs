@@ -30,6 +30,8 @@ pub struct DeltaOptions<'a> {
     pub index: Option<Arc<LinkIndex>>,
     /// No content is read: what was written and is equal may be in the list (see [`CompareOptions`]).
     pub unread: bool,
+    /// Of a directory that is new as a whole, its top alone is told.
+    pub new_tops: bool,
     /// Asked instead of reading where it remembers: for sums alone.
     pub recall: Option<&'a Recall>,
 }
@@ -58,6 +60,7 @@ pub fn layer_delta(upper: &dyn Layer, lower: &dyn Source, options: &DeltaOptions
         moved: HashMap::new(),
         covered: Covered::default(),
         linked: false,
+        new_tops: options.new_tops,
     };
     delta.run()?;
     if let Some(index) = &options.index {
@@ -90,6 +93,7 @@ struct Delta<'a> {
     covered: Covered,
     /// An entry of the upper has further names, or could not be looked at.
     linked: bool,
+    new_tops: bool,
 }
 
 impl Delta<'_> {
@@ -229,7 +233,9 @@ impl Delta<'_> {
         }
         let Some((base, old)) = old else {
             self.found.added(path, new);
-            open.push(Open { path: path.clone(), base: None, shows: false });
+            if !self.new_tops {
+                open.push(Open { path: path.clone(), base: None, shows: false });
+            }
             return Ok(());
         };
         let answer = self.found.pair(

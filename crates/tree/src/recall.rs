@@ -197,23 +197,24 @@ impl Recall {
 
     /// The digest of a file up to the end of a step; `None` where it is not what its entry says.
     pub(crate) fn step(&self, side: Side<'_>, step: usize) -> Result<Option<Digest>> {
-        let mut taken = self.about(side.entry, |known| known.steps.clone()).unwrap_or_default();
-        if taken.len() <= step {
-            let file = side.source.open(side.path)?;
-            let mut buffer = self.buffer.borrow_mut();
-            buffer.resize(BUFFER, 0);
-            while taken.len() <= step {
-                let before = taken.last().copied().unwrap_or_default();
-                let from = taken.len().checked_sub(1).map_or(0, |last| end_of(last, side.entry.size));
-                let to = end_of(taken.len(), side.entry.size);
-                self.read.set(self.read.get() + (to - from));
-                let Some(digest) = read_on(&self.key, &file, before, from..to, &mut buffer)? else {
-                    return Ok(None);
-                };
-                taken.push(digest);
-            }
-            self.learn(side.entry, |known| known.steps.clone_from(&taken));
+        if let Some(known) = self.about(side.entry, |known| known.steps.get(step).copied()).flatten() {
+            return Ok(Some(known));
         }
+        let mut taken = self.about(side.entry, |known| known.steps.clone()).unwrap_or_default();
+        let file = side.source.open(side.path)?;
+        let mut buffer = self.buffer.borrow_mut();
+        buffer.resize(BUFFER, 0);
+        while taken.len() <= step {
+            let before = taken.last().copied().unwrap_or_default();
+            let from = taken.len().checked_sub(1).map_or(0, |last| end_of(last, side.entry.size));
+            let to = end_of(taken.len(), side.entry.size);
+            self.read.set(self.read.get() + (to - from));
+            let Some(digest) = read_on(&self.key, &file, before, from..to, &mut buffer)? else {
+                return Ok(None);
+            };
+            taken.push(digest);
+        }
+        self.learn(side.entry, |known| known.steps.clone_from(&taken));
         Ok(taken.get(step).copied())
     }
 

@@ -51,15 +51,24 @@ pub trait Workspace: std::fmt::Debug {
     fn changes(&self) -> Result<ChangeSet>;
 
     /// What was written in the lane, at a cost that does not follow its bytes: nothing equal is looked for by
-    /// reading, and no renames. For questions about paths, never for keeping.
+    /// reading, no renames, and of a directory that is new as a whole its top may stand for it. For questions about
+    /// paths of the base, never for keeping.
     fn touched(&self) -> Result<ChangeSet> {
         self.changes()
     }
 
-    /// As [`Workspace::changes`], for sums alone: what `recall` remembers of content is not read again.
-    fn sums(&self, recall: &Recall) -> Result<ChangeSet> {
+    /// As [`Workspace::changes`], for sums alone: what `recall` remembers of content is not read again. `plain` is
+    /// shown the changes before renames are looked for, where that is done.
+    fn sums(&self, recall: &Recall, plain: &mut dyn FnMut(&ChangeSet)) -> Result<ChangeSet> {
         let _ = recall;
-        self.changes()
+        let set = self.changes()?;
+        plain(&set);
+        Ok(set)
+    }
+
+    /// True where the `old` of a change is what stands in the origin now, and not what was recorded of it once.
+    fn sees_origin(&self) -> bool {
+        false
     }
 
     /// The tree as it is inside.

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 use tree::dir::{DirTree, Neighbours};
 use tree::walk::{Visit, walk};
-use tree::{Change, ChangeKind, ChangeSet, Entry, Source as _, Time, TreePath};
+use tree::{Change, ChangeKind, Entry, Source as _, Time, TreePath};
 
 use crate::base::Base;
 use crate::error::{Doing as _, Result};
@@ -56,11 +56,34 @@ pub struct Drifted {
 
 /// Drift of the paths that `changes` speaks of: they and the directories above them are looked at,
 /// nothing else (below a directory that the lane moved or removed, everything).
-pub fn drift(changes: &ChangeSet, base: &Base, origin: &DirTree) -> Result<Vec<Drifted>> {
+pub fn drift<'c>(
+    changes: impl IntoIterator<Item = &'c Change>,
+    base: &Base,
+    origin: &DirTree,
+) -> Result<Vec<Drifted>> {
+    drift_of(changes, false, base, origin)
+}
+
+/// As [`drift`], for changes whose `old` is what stood in `origin` when they were found, a moment ago: it is not
+/// looked at again.
+pub fn drift_seen<'c>(
+    changes: impl IntoIterator<Item = &'c Change>,
+    base: &Base,
+    origin: &DirTree,
+) -> Result<Vec<Drifted>> {
+    drift_of(changes, true, base, origin)
+}
+
+fn drift_of<'c>(
+    changes: impl IntoIterator<Item = &'c Change>,
+    seen: bool,
+    base: &Base,
+    origin: &DirTree,
+) -> Result<Vec<Drifted>> {
     let mut judge = Judge::new(base, origin)?;
     let mut found = Vec::new();
-    for change in &changes.changes {
-        judge.change(change, &mut found)?;
+    for change in changes {
+        judge.change(change, seen, &mut found)?;
     }
     found.sort();
     found.dedup_by(|a, b| a.path == b.path);
@@ -115,7 +138,7 @@ impl<'a> Judge<'a> {
         self.base.manifest.as_ref()
     }
 
-    fn change(&mut self, change: &Change, found: &mut Vec<Drifted>) -> Result<()> {
+    fn change(&mut self, change: &Change, seen: bool, found: &mut Vec<Drifted>) -> Result<()> {
         if let ChangeKind::Rename { from, .. } = &change.kind {
             // The lane's name must be free, and everything that moved must be what it was.
             self.note(&change.path, false, found)?;
@@ -125,16 +148,23 @@ impl<'a> Judge<'a> {
             }
             return Ok(());
         }
+        let path = &change.path;
+        if let (true, Some(old)) = (seen, &change.old) {
+            // Of a directory that went, every name that it has now has a change of its own.
+            let what = self.judge(path, Some(old), true)?;
+            found.extend(what.map(|what| Drifted { path: path.clone(), what }));
+            return Ok(());
+        }
         let had_it = change.kind != ChangeKind::Add;
-        let now = self.look(&change.path)?;
+        let now = self.look(path)?;
         if change.kind == ChangeKind::Delete && now == Looked::At(None) {
             // Both sides deleted it.
             return Ok(());
         }
-        self.say(&change.path, &now, had_it, found)?;
+        self.say(path, &now, had_it, found)?;
         let takes_dir = matches!(change.kind, ChangeKind::Delete | ChangeKind::Retype);
         if takes_dir && change.old.as_ref().is_some_and(Entry::is_dir) {
-            self.new_names(&change.path, found)?;
+            self.new_names(path, found)?;
         }
         Ok(())
     }

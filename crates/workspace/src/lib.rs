@@ -34,7 +34,7 @@ pub use base::{Base, BaseStamp, stamp};
 pub use choose::{Abilities, Choice, Reason, Refusal, Remedy, Strategy, choose};
 pub use contract::{Cost, LayerAt, Root, Workspace, attached, workspace};
 pub use copy::CopyWorkspace;
-pub use drift::{Drift, Drifted, drift, drift_all};
+pub use drift::{Drift, Drifted, drift, drift_all, drift_seen};
 pub use error::{Error, Result};
 pub use fork::{Forked, Making, Sharing, WhyCopied};
 pub use home::{LaneHome, Layers, MountMode};

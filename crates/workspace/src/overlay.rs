@@ -138,15 +138,23 @@ impl Workspace for OverlayWorkspace {
     }
 
     fn touched(&self) -> Result<ChangeSet> {
-        let options = DeltaOptions { index: self.index()?, unread: true, ..DeltaOptions::default() };
+        // Nothing of the base can be in a new directory where directories of the base cannot be moved into it.
+        let new_tops = self.root.mode == MountMode::User;
+        let options =
+            DeltaOptions { index: self.index()?, unread: true, new_tops, ..DeltaOptions::default() };
         self.delta(&self.origin()?, options)
     }
 
-    fn sums(&self, recall: &Recall) -> Result<ChangeSet> {
+    fn sums(&self, recall: &Recall, plain: &mut dyn FnMut(&ChangeSet)) -> Result<ChangeSet> {
         let (origin, index) = (self.origin()?, self.index()?);
         let options = DeltaOptions { index: index.clone(), recall: Some(recall), ..DeltaOptions::default() };
         let set = self.delta(&origin, options)?;
+        plain(&set);
         Ok(find_renames_recalled(set, &origin, &*self.union(index)?, recall))
+    }
+
+    fn sees_origin(&self) -> bool {
+        true
     }
 
     fn lane_tree(&self) -> Result<Box<dyn Source>> {

@@ -423,9 +423,8 @@ fn looked_at(
     cost: Option<Cost>,
     linked: &mut Option<bool>,
 ) -> Result<RunAnswer> {
-    let deltas = lane.summed()?;
+    let (deltas, drift) = lane.summed_with_drift()?;
     *linked = Some(deltas.iter().any(|delta| delta.set.linked));
-    let drift = lane.drift(&deltas)?;
     let changes: Vec<RootChanges> =
         deltas.iter().map(|delta| RootChanges { root: delta.root.clone(), counts: delta.counts() }).collect();
     let name = lane.row.name.clone();
@@ -572,8 +571,7 @@ fn watching(request: &RunRequest) -> Watching {
 
 /// Drift that meets what the lane changed, said before the command starts.
 fn tell_drift(lane: &OpenLane, monitor: &mut dyn Monitor) -> Result<()> {
-    let deltas = lane.touched()?;
-    let drift = lane.drift(&deltas)?;
+    let drift = lane.drift_of_touched()?;
     if !drift.is_empty() {
         monitor.event(Event::Drifted(&drift));
     }

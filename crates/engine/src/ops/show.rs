@@ -43,8 +43,7 @@ pub fn show(engine: &Engine, request: &ShowRequest) -> Result<ShowAnswer> {
     let view = describe::lane(engine, &row)?;
     let runs = engine.ledger()?.runs(&row.id)?.iter().map(describe::run).collect();
     let lane = lane::open(engine, row)?;
-    let deltas = lane.summed()?;
-    let drift = lane.drift(&deltas)?;
+    let (deltas, drift) = lane.summed_with_drift()?;
     let changes: Vec<RootChanges> =
         deltas.iter().map(|delta| RootChanges { root: delta.root.clone(), counts: delta.counts() }).collect();
     let mut answer = ShowAnswer {

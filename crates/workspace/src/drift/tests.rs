@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use tree::dir::DirTree;
-use tree::{Change, ChangeKind, ChangeSet, Entry, Time, TreePath};
+use tree::{Change, ChangeKind, Entry, Time, TreePath};
 
 use super::{Drift, drift, drift_all};
 use crate::base::{Base, root_ino, stamp};
@@ -86,8 +86,7 @@ impl Scene {
     fn drift(&self, changes: Vec<Change>) -> Vec<(String, Drift)> {
         let base = Base::load(&self.home, 0).expect("loaded");
         let origin = DirTree::open(&self.origin).expect("opened");
-        let set = ChangeSet { changes, ..ChangeSet::default() };
-        named(drift(&set, &base, &origin).expect("judged"))
+        named(drift(&changes, &base, &origin).expect("judged"))
     }
 
     fn drift_all(&self) -> Vec<(String, Drift)> {

@@ -185,6 +185,10 @@ pub(super) fn owner(record: &[u8]) -> (u32, u32) {
     (u32_at(record, 76), u32_at(record, 80))
 }
 
+pub(super) fn is_dir(record: &[u8]) -> bool {
+    kind(record[16]) == Some(Kind::Dir)
+}
+
 pub(super) fn ino(record: &[u8]) -> u64 {
     u64_at(record, 24)
 }

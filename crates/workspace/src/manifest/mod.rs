@@ -137,7 +137,8 @@ impl Manifest {
                 break;
             }
             names.push(child[prefix_len..].to_vec());
-            at = self.end_of(at)?;
+            self.record(at, &mut child)?;
+            at = if format::is_dir(&child) { self.end_of(at)? } else { at + 1 };
         }
         Ok(names)
     }

@@ -5,8 +5,9 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::AtomicBool;
 
 use tree::dir::DirTree;
+use tree::{ChangeSet, Recall, Time};
 use workspace::manifest::file_name;
-use workspace::{Base, Drift, RecordOptions, drift, record};
+use workspace::{Base, Drift, RecordOptions, drift, drift_seen, record};
 
 use crate::lane::{Lane, Way, lane, lines, shell, ways};
 
@@ -27,7 +28,18 @@ fn walk(lane: &Lane) {
 fn drifted(lane: &Lane) -> Vec<(String, Drift)> {
     let base = Base::load(&lane.home, 0).expect("loaded");
     let origin = DirTree::open(&lane.origin).expect("opened");
-    let found = drift(&lane.changes(), &base, &origin).expect("judged");
+    let found = drift(&lane.changes().changes, &base, &origin).expect("judged");
+    // Asked without renames, with what was seen a moment ago, and of what was written alone, the answer is the same.
+    if lane.work.sees_origin() {
+        let seen = |set: &ChangeSet| drift_seen(&set.changes, &base, &origin).expect("judged");
+        let mut plain = Vec::new();
+        let now = Time { sec: i64::MAX / 4, nsec: 0 };
+        let sums = lane.work.sums(&Recall::empty(now), &mut |set| plain = seen(set)).expect("compared");
+        assert_eq!(sums, lane.changes(), "{:?}", lane.way);
+        assert_eq!(plain, found, "{:?}", lane.way);
+        let touched = seen(&lane.work.touched().expect("read"));
+        assert!(found.iter().all(|one| touched.contains(one)), "{:?}: {touched:?}", lane.way);
+    }
     found.into_iter().map(|d| (d.path.as_bytes().escape_ascii().to_string(), d.what)).collect()
 }
 
