@@ -163,14 +163,19 @@ pub fn fork_until_exec(body: &mut dyn FnMut() -> i32) -> Result<Pid> {
     // SAFETY: the stack is ours alone, its end is aligned to a page and its first page is a guard; `body`
     // outlives the child's use of this memory, since CLONE_VFORK suspends this (only) thread until the child
     // has called execve or _exit (clone(2)); the mapping is removed only after that.
-    let (pid, error) = unsafe {
+    let (pid, failed) = unsafe {
         libc::mprotect(stack, 4096, libc::PROT_NONE);
         let pid = libc::clone(begin, stack.byte_add(STACK), flags, (&raw mut body).cast());
-        let error = last("clone", format!("flags {flags:#x}"));
+        // Only a failure leaves an errno to be read.
+        let failed = (pid < 0).then(|| last("clone", format!("flags {flags:#x}")));
         libc::munmap(stack, STACK);
-        (pid, error)
+        (pid, failed)
     };
-    Pid::from_raw(pid).filter(|_| pid > 0).ok_or(error)
+    match (failed, Pid::from_raw(pid)) {
+        (None, Some(pid)) => Ok(pid),
+        (Some(error), _) => Err(error),
+        (None, None) => Err(Error::new("clone", "", Errno::SRCH)),
+    }
 }
 
 /// Joins the namespace behind `fd`, which must be of kind `namespace`.

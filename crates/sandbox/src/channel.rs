@@ -158,9 +158,12 @@ fn ask_at(address: &SocketAddrUnix, text: &[u8], patience: Duration) -> kernel::
         .map_err(|errno| kernel::Error::new("setsockopt", "SO_RCVTIMEO", errno))?;
     fdpass::send(&socket, text, &[])?;
     let mut buffer = [0u8; LONGEST + 1];
-    match rustix::net::recv(&socket, &mut buffer, rustix::net::RecvFlags::empty()) {
-        Ok((n, _)) if n > 0 => Ok(Some(buffer[..n].to_vec())),
-        Ok(_) => Ok(None),
-        Err(errno) => Err(kernel::Error::new("recv", "the lane's watch", errno)),
+    loop {
+        match rustix::net::recv(&socket, &mut buffer, rustix::net::RecvFlags::empty()) {
+            Ok((n, _)) if n > 0 => return Ok(Some(buffer[..n].to_vec())),
+            Ok(_) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(kernel::Error::new("recv", "the lane's watch", errno)),
+        }
     }
 }

@@ -21,9 +21,10 @@ fn messages(world: &World, lane: &str) -> Vec<String> {
     snapshots(world, lane).iter().map(|s| s["message"].as_str().expect("text").to_owned()).collect()
 }
 
-/// The program, where the inside can execute it.
-fn own() -> &'static str {
-    env!("CARGO_BIN_EXE_lane")
+/// Puts the program where the inside can execute it, wherever it was built.
+fn bring(world: &World) {
+    fs::copy(env!("CARGO_BIN_EXE_lane"), world.project.join("lane")).expect("copied");
+    world.env.who().own(&world.project.join("lane"));
 }
 
 #[test]
@@ -100,9 +101,10 @@ fn without_checkpoints_there_are_none_and_one_that_is_asked_for_is_taken_all_the
 fn the_inside_can_ask_for_a_snapshot_with_a_text() {
     for who in testkit::Who::all() {
         let world = World::of(who, Made::Overlay);
+        bring(&world);
         let script =
-            "echo one > one; \"$0\" checkpoint turn one && echo two > two && \"$0\" checkpoint 'turn two'";
-        world.ok(&["run", "-n", "a", "--", "sh", "-c", script, own()]);
+            "echo one > one; ./lane checkpoint turn one && echo two > two && ./lane checkpoint 'turn two'";
+        world.ok(&["run", "-n", "a", "--", "sh", "-c", script]);
         let found = messages(&world, "a");
         assert!(
             found.contains(&"turn one".to_owned()) && found.contains(&"turn two".to_owned()),
