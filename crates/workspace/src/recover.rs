@@ -57,7 +57,13 @@ pub fn remnants(state: &Path, is_known: &dyn Fn(&str) -> bool, keep_trash: Durat
             continue;
         }
         // Only a lane that nobody holds is looked at closer; the lock goes with this iteration.
-        let Some(_lock) = home.try_lock()? else { continue };
+        let _lock = match home.try_lock() {
+            Ok(Some(lock)) => lock,
+            Ok(None) => continue,
+            // Somebody else has cleared it meanwhile.
+            Err(error) if error.is_not_found() => continue,
+            Err(error) => return Err(error),
+        };
         if !is_whole || !is_known {
             let kind = if is_whole { RemnantKind::Unknown } else { RemnantKind::HalfMade };
             found.push(Remnant { kind, id, path });
@@ -88,7 +94,12 @@ pub fn clear(state: &Path, remnant: &Remnant) -> Result<bool> {
         Err(error) if error.is_not_found() => return Ok(true),
         other => other?,
     };
-    let Some(lock) = home.try_lock()? else { return Ok(false) };
+    let lock = match home.try_lock() {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return Ok(false),
+        Err(error) if error.is_not_found() => return Ok(true),
+        Err(error) => return Err(error),
+    };
     if remnant.kind == RemnantKind::Temporary {
         let name = remnant.path.file_name().map(|name| name.as_encoded_bytes()).unwrap_or_default();
         match kernel::node::unlink_at(&home.dir().fd, name) {
