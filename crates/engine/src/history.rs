@@ -148,6 +148,10 @@ impl LaneHistory {
     /// Takes a snapshot of a lane whose processes have just ended, and which others may start again meanwhile.
     pub fn take_after(&self, lane: &OpenLane, wish: &Wish) -> Result<Option<Snapshot>> {
         let _alone = only_one(lane)?;
+        // A directory that is half renamed is the next command's to put right, and it needs the lane for that.
+        if sandbox::notify::has_journal(&lane.home.dir().fd) {
+            return Ok(None);
+        }
         self.capture(lane, wish, How::After)
     }
 
@@ -194,6 +198,9 @@ impl LaneHistory {
                 // What takes long is read before the lane is kept from others.
                 pass(&mut writer, false)?;
                 let lock = lane.lock().ok();
+                if sandbox::notify::has_journal(&lane.home.dir().fd) {
+                    return Ok(None);
+                }
                 pass(&mut writer, lock.is_some())?;
                 if lock.is_some() { Quiescence::AtRest } else { Quiescence::Running }
             }
