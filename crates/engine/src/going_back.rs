@@ -205,8 +205,8 @@ impl LaneHistory {
     }
 }
 
-fn is_damage(error: &EngineError) -> bool {
-    matches!(error, EngineError::Store(store::Error::Damaged(_) | store::Error::Malformed { .. }))
+pub(crate) fn is_damage(error: &EngineError) -> bool {
+    matches!(error, EngineError::Store(error) if error.is_damage())
 }
 
 /// Finishes a restore that was interrupted, if there is one, or takes it back. The caller holds the lane's lock.

@@ -243,6 +243,10 @@ impl LaneHistory {
                 && record.roots.iter().zip(&roots).all(|(a, b)| a.top == b.top && a.layers == b.layers)
         };
         if wish.only_if_changed && last.is_some_and(same) {
+            if writer.added().objects > 0 {
+                // The store had lost something of it.
+                writer.finish_pack()?;
+            }
             return Ok(None);
         }
         let snapshot = writer.finish(
@@ -263,6 +267,23 @@ impl LaneHistory {
             let _ = done.remember(&self.store);
         }
         Ok(Some(snapshot))
+    }
+
+    /// Stores everything that a lane at rest holds once more, because what is stored of it is damaged. No snapshot comes of it;
+    /// those that need the same are whole again. The caller holds the lane's lock.
+    pub fn store_again(&self, lane: &OpenLane) -> Result<()> {
+        let _alone = only_one(lane)?;
+        let mut writer = self.writer(SnapshotKind::Rescue)?;
+        writer.anew();
+        for (number, root) in (0u32..).zip(&lane.roots) {
+            let layer = root.workspace.layer()?;
+            // Of no boot: what is known of it is not believed.
+            let mut capture = Capture::begin(&self.store, &self.key, number, "");
+            let pass = Pass { open_closed: true, ..Pass::at_rest(layer.format) };
+            capture.pass(&mut writer, layer.fd.as_fd(), &pass)?;
+            capture.finish(&mut writer)?;
+        }
+        Ok(writer.finish_pack()?)
     }
 
     /// A writer that leaves room to others.
@@ -365,20 +386,23 @@ impl LaneHistory {
         if before.is_some_and(|before| before.top == done.manifest) {
             return Ok(before.and_then(|before| before.base_contents));
         }
-        let paths: BTreeSet<TreePath> = root
-            .workspace
-            .touched()?
-            .changes
-            .iter()
-            .filter(|change| change.old.as_ref().is_some_and(|old| !old.is_dir()))
-            .map(|change| change.old_path().clone())
-            .collect();
+        let changed = || -> Result<BTreeSet<TreePath>> {
+            let touched = root.workspace.touched()?;
+            let had_content = |change: &&tree::Change| change.old.as_ref().is_some_and(|old| !old.is_dir());
+            Ok(touched.changes.iter().filter(had_content).map(|change| change.old_path().clone()).collect())
+        };
+        let paths = changed()?;
         let previous = before.and_then(|before| before.base_contents);
         if paths.is_empty() {
             return Ok(previous);
         }
         let base = root.workspace.base_tree()?;
-        Ok(Some(writer.base_contents(&*base, previous, paths)?.manifest))
+        let contents = match writer.base_contents(&*base, previous, paths) {
+            // What the base held before is lost; what it holds now is not.
+            Err(error) if error.is_damage() => writer.base_contents(&*base, None, changed()?)?,
+            other => other?,
+        };
+        Ok(Some(contents.manifest))
     }
 }
 

@@ -132,6 +132,11 @@ impl Error {
         matches!(self, Error::Kernel { source, .. } if matches!(source.errno, Errno::NOSPC | Errno::DQUOT | Errno::FBIG))
     }
 
+    /// True where the cause is that something stored is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Error::Damaged(_) | Error::Malformed { .. })
+    }
+
     /// The damage that this error tells of.
     pub fn damage(&self) -> Option<&Damage> {
         match self {

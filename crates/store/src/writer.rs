@@ -66,6 +66,8 @@ pub struct Writer<'s> {
     unread: HashMap<ObjectId, Arc<[u8]>>,
     scratch: Vec<u8>,
     added: Added,
+    /// What is there does not count.
+    anew: bool,
     /// The lane came in: its history is there, or it was forgotten.
     entered: bool,
     /// Bytes of the filesystem that are to stay free.
@@ -93,6 +95,7 @@ impl Store {
             unread: HashMap::new(),
             scratch: Vec::new(),
             added: Added::default(),
+            anew: false,
             entered: false,
             floor: 0,
             unlooked: 0,
@@ -104,6 +107,11 @@ impl Writer<'_> {
     /// The store that is written to.
     pub fn store(&self) -> &Store {
         self.store
+    }
+
+    /// From now on everything is stored again, whether it is there or not: what is there may be damaged.
+    pub fn anew(&mut self) {
+        self.anew = true;
     }
 
     /// The lane has come in ([`Store::enter`]): where its history is gone when the snapshot is recorded, the lane was removed
@@ -137,7 +145,7 @@ impl Writer<'_> {
 
     /// True where an object is stored, or about to be.
     pub(crate) fn has(&self, id: &ObjectId) -> Result<bool> {
-        Ok(self.fresh.contains(id) || self.index.find(id).stepping("read", b"index")?.is_some())
+        Ok(self.fresh.contains(id) || !self.anew && self.index.find(id).stepping("read", b"index")?.is_some())
     }
 
     /// Adds an object whose hash the caller has taken, unless it is there.
@@ -287,8 +295,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Publishes what was added without a snapshot: for a collection that moves objects into a new pack.
-    pub(crate) fn finish_pack(mut self) -> Result<()> {
+    /// Publishes what was added without a snapshot: objects that are moved into a new pack, or that were lost.
+    pub fn finish_pack(mut self) -> Result<()> {
         self.publish_pack()?;
         self.settle();
         Ok(())

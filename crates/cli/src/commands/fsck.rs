@@ -14,7 +14,7 @@ use crate::wire;
 /// Goes on past damage. Exit code 1 where something is damaged.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Make again what can be made from the rest (indexes).
+    /// Make again what can be made from the rest (indexes), and store again what lanes at rest still hold.
     #[arg(long)]
     repair: bool,
 }

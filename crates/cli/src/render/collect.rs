@@ -113,7 +113,7 @@ pub(crate) fn checked(ui: &mut Ui, report: &StoreReport) -> io::Result<()> {
     );
     let verdict = match (&report.problem, report.findings.len()) {
         (Some(why), _) => ui.paint(Role::Bad, &format!("cannot be checked: {}", escape::name(why))),
-        (None, 0) if report.repaired => ui.paint(Role::Good, "whole again; the index was made anew"),
+        (None, 0) if report.repaired => ui.paint(Role::Good, "whole again"),
         (None, 0) => ui.paint(Role::Good, "whole"),
         (None, count) => ui.paint(Role::Bad, &format!("{count} found damaged")),
     };

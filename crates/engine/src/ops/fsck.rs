@@ -1,8 +1,10 @@
 //! `fsck`: checks every store that lanes of this state directory use, and that every lane stands where its history says. What
-//! is derived can be made again; what is lost is named, with everything that needs it.
+//! is derived can be made again, and what a lane still holds can be stored again; what is lost is named, with everything that
+//! needs it.
 //!
-//! Invariant: damage never ends the check, and nothing that is not derived is written.
+//! Invariant: damage never ends the check, and nothing of what is there is changed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use store::fsck::{Checked, Finding};
@@ -11,7 +13,8 @@ use tree::TreePath;
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::history;
+use crate::history::{self, LaneHistory};
+use crate::lane;
 use crate::ops::gc::name_of;
 use crate::stores::{self, StoreAt};
 
@@ -76,9 +79,9 @@ pub struct StoreReport {
 }
 
 impl StoreReport {
-    /// True where nothing is wrong.
+    /// True where nothing is wrong that anybody misses.
     pub fn is_clean(&self) -> bool {
-        self.findings.is_empty() && self.problem.is_none()
+        self.findings.iter().all(|finding| finding.spare) && self.problem.is_none()
     }
 }
 
@@ -110,16 +113,39 @@ fn check(
     let Some(store) = at.open()? else { return Ok(()) };
     let path = at.path();
     let mut checked = store::fsck::check(&store, &mut |bytes| progress(&path, bytes))?;
-    let is_derived = |finding: &Finding| matches!(finding, Finding::Index { .. });
-    if request.repair && checked.findings.iter().any(is_derived) {
+    if request.repair && !checked.is_clean() {
         store.rebuild_index()?;
-        report.repaired = true;
+        for id in needing(&checked) {
+            // A lane that cannot be read now is told of by whoever wants to use it.
+            report.repaired |= store_again(engine, &id).unwrap_or(false);
+        }
+        report.repaired |= checked.findings.iter().any(|finding| matches!(finding, Finding::Index { .. }));
         checked = store::fsck::check(&store, &mut |bytes| progress(&path, bytes))?;
     }
     let findings = std::mem::take(&mut checked.findings);
     report.findings = findings.into_iter().filter_map(|finding| view_of(engine, finding)).collect();
     report.checked = checked;
     lanes(engine, at, &store, &mut report.findings)
+}
+
+/// Lanes that need something that is damaged.
+fn needing(checked: &Checked) -> BTreeSet<String> {
+    let mut lanes = BTreeSet::new();
+    for finding in &checked.findings {
+        if let Finding::Object { needed_by, spare: false, .. } = finding {
+            lanes.extend(needed_by.iter().map(|need| need.lane.as_str().to_owned()));
+        }
+    }
+    lanes
+}
+
+/// What a lane at rest still holds is stored again; `false` where it is not at rest, or not ours.
+fn store_again(engine: &Engine, id: &str) -> Result<bool> {
+    let Some(row) = engine.ledger()?.lane(id)? else { return Ok(false) };
+    let lane = lane::open(engine, row)?;
+    let Some(_lock) = lane.home.try_lock()? else { return Ok(false) };
+    LaneHistory::open(engine, &lane)?.store_again(&lane)?;
+    Ok(true)
 }
 
 fn bare(what: &'static str, why: impl Into<String>) -> FindingView {

@@ -8,7 +8,7 @@ use store::{History, SnapshotId, SnapshotKind};
 use crate::engine::{Engine, done};
 use crate::error::{EngineError, Result};
 use crate::find;
-use crate::going_back::Restored;
+use crate::going_back::{Restored, is_damage};
 use crate::history::{LaneHistory, Wish, short};
 use crate::lane;
 use crate::ops::log::{SnapshotView, view_of};
@@ -94,7 +94,14 @@ pub fn restore(engine: &Engine, request: &RestoreRequest) -> Result<RestoreAnswe
             REDO,
         ),
     };
-    let (removes, of) = snapshots.would_remove(from, to)?;
+    let (removes, of) = match snapshots.would_remove(from, to) {
+        Err(error) if is_damage(&error) => {
+            // Perhaps it is what the lane stands at, which the lane itself still has.
+            snapshots.store_again(&lane)?;
+            snapshots.would_remove(from, to)?
+        }
+        other => other?,
+    };
     if !request.yes && removes > FEW && removes * MOST > of {
         return Err(EngineError::RemovesMuch { name, to: short(to), removes, of });
     }

@@ -47,15 +47,20 @@ pub fn stop(engine: &Engine, request: &StopRequest) -> Result<StopAnswer> {
         // The connection closes when the supervisor ends; pid 1 holds the lock until its mounts are gone. Where
         // nobody was there to be asked, it may just be ending.
         let deadline = Instant::now() + if asked { PATIENCE } else { Duration::ZERO };
-        while let Err(busy) = lane::hold(&lane.home, &lane.row.name) {
-            if Instant::now() >= deadline {
-                return Err(busy);
+        loop {
+            match lane::hold(&lane.home, &lane.row.name) {
+                Ok(_lock) => break,
+                // It went with its run.
+                Err(EngineError::Workspace(error)) if error.is_not_found() => break,
+                Err(busy) if Instant::now() >= deadline => return Err(busy),
+                Err(_) => {}
             }
         }
     }
-    let mut rows = vec![lane.row];
+    let mut rows = vec![lane.row.clone()];
     recover::settle_all(engine, &mut rows, &mut Silent)?;
-    let row = rows.pop().ok_or_else(|| EngineError::NoLane { project: request.dir.clone() })?;
+    // One that goes with its run may be gone by now.
+    let row = rows.pop().unwrap_or(lane.row);
     let row = engine.ledger()?.lane(&row.id)?.unwrap_or(row);
     Ok(StopAnswer { lane: describe::lane(engine, &row)?, was_live })
 }

@@ -16,6 +16,7 @@ use crate::history::{self, Event, LaneKey};
 use crate::id::{ObjectId, SnapshotId};
 use crate::index::forget;
 use crate::pack::PackId;
+use crate::pack::read::Table;
 use crate::reach::Reach;
 use crate::steps::Step;
 use crate::store::{Store, read_placed};
@@ -92,7 +93,7 @@ pub fn execute_but(
         return Err(Error::Damaged(Box::new(damage)));
     }
     let stock = stock(store)?;
-    let stays = elsewhere(&stock, &leaving);
+    let stays = elsewhere(store, &stock, &leaving, &reach.live)?;
     collected.thinned = record(store, plan, &thin, time_ms)?;
     for table in stock.tables.iter().filter(|table| leaving.contains(&table.pack)) {
         if table.iter().any(|placed| reach.live.contains(&placed.id) && !stays.contains(&placed.id)) {
@@ -112,10 +113,31 @@ pub fn execute_but(
     Ok(collected)
 }
 
-/// What packs hold that do not go.
-fn elsewhere(stock: &Stock, leaving: &HashSet<PackId>) -> HashSet<ObjectId> {
-    let staying = stock.tables.iter().filter(|table| !leaving.contains(&table.pack));
-    staying.flat_map(|table| table.iter().map(|placed| placed.id)).collect()
+/// What of `live` is in packs that go and, whole, in packs that do not: of two copies one may go, if it is not the better
+/// one.
+fn elsewhere(
+    store: &Store,
+    stock: &Stock,
+    leaving: &HashSet<PackId>,
+    live: &HashSet<ObjectId>,
+) -> Result<HashSet<ObjectId>> {
+    let (going, staying): (Vec<&Table>, Vec<&Table>) =
+        stock.tables.iter().partition(|table| leaving.contains(&table.pack));
+    let ids = going.iter().flat_map(|table| table.iter()).map(|placed| placed.id);
+    let wanted: HashSet<ObjectId> = ids.filter(|id| live.contains(id)).collect();
+    let mut whole = HashSet::new();
+    for table in staying {
+        let held = table.iter().filter(|placed| wanted.contains(&placed.id));
+        for placed in held {
+            let Some(fd) = store.pack(table.pack)? else { break };
+            if !whole.contains(&placed.id)
+                && read_placed(&fd, placed.kind, &placed).stepping("read", table.pack.file_name())?.is_ok()
+            {
+                whole.insert(placed.id);
+            }
+        }
+    }
+    Ok(whole)
 }
 
 /// Copies what is needed of the packs that go into a new one.
@@ -125,7 +147,7 @@ fn move_needed(store: &Store, plan: &GcPlan, leaving: &HashSet<PackId>) -> Resul
     }
     let mut writer = store.begin()?;
     let stock = stock(store)?;
-    let stays = elsewhere(&stock, leaving);
+    let stays = elsewhere(store, &stock, leaving, &plan.live)?;
     for table in stock.tables.iter().filter(|table| plan.rewrite.contains(&table.pack)) {
         let Some(fd) = store.pack(table.pack)? else { continue };
         for placed in table.iter() {
