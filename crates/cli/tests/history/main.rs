@@ -1,0 +1,15 @@
+//! Histories of lanes, end to end: the built program, real mounts, real kills, real damage, real full disks. As root and as
+//! an ordinary user, over every strategy.
+//!
+//! What a lane holds is judged from inside, by a program of the system that lists all that can be seen; and by a naive
+//! model. A test is named after its case, where it has one, and its fact.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
+
+mod damage;
+mod exact;
+mod kills;
+mod repositories;
+mod room;
+mod view;
+mod world;
