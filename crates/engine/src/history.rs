@@ -8,7 +8,7 @@
 //! anything else is done with the lane.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use ledger::Lane;
 use sandbox::credentials::looks_like_one;
 use store::{
     Capture, Captured, Gap, History, Item, ItemKind, LaneKey, ManifestId, NewSnapshot, Pass, Quiescence,
-    Record, Snapshot, SnapshotId, SnapshotKind, Store,
+    Record, Share, Snapshot, SnapshotId, SnapshotKind, Store,
 };
 use tree::TreePath;
 
@@ -108,6 +108,14 @@ impl LaneHistory {
     /// What was taken so far.
     pub fn read(&self) -> Result<History> {
         Ok(self.store.history(&self.key)?)
+    }
+
+    /// What each snapshot of the store takes, that of other lanes being told apart.
+    pub fn usage(&self) -> Result<HashMap<SnapshotId, Share>> {
+        let lanes = self.store.lanes()?;
+        let histories = lanes.into_iter().map(|key| Ok((key.clone(), self.store.history(&key)?)));
+        let histories = histories.collect::<Result<Vec<_>>>()?;
+        Ok(self.store.usage(&histories)?.snapshots)
     }
 
     /// The one snapshot that a reference means.

@@ -1,7 +1,6 @@
 //! `lane log`.
 
-use engine::ops::log::{LogAnswer, LogRequest};
-use engine::ops::show::{ShowAnswer, ShowRequest};
+use engine::ops::log::{LogAnswer, LogRequest, Runs};
 
 use super::{Context, show};
 use crate::error::Result;
@@ -23,6 +22,10 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
 
+    /// Tell what each snapshot takes: what it added, and what no other one needs.
+    #[arg(long)]
+    usage: bool,
+
     /// List what ran in the lane instead.
     #[arg(long)]
     runs: bool,
@@ -35,15 +38,16 @@ pub(crate) struct Args {
 /// Lists or prints.
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
-    let dir = context.dir();
-    let ran = engine::ops::show::show(&engine, &ShowRequest { dir: dir.clone(), lane: args.lane.clone() })?;
+    let request =
+        LogRequest { dir: context.dir(), lane: args.lane.clone(), all: args.all, usage: args.usage };
+    let ran = engine::ops::log::runs(&engine, &request)?;
     if let Some(wanted) = args.transcript {
-        return show::transcript(context, &ran, wanted);
+        return show::transcript(context, &ran.lane, &ran.runs, wanted);
     }
     if args.runs && !context.ui.json {
         return runs(context, &ran);
     }
-    let request = LogRequest { dir, lane: Some(ran.lane.id.clone()), all: args.all };
+    let request = LogRequest { lane: Some(ran.lane_id.clone()), ..request };
     let answer = engine::ops::log::log(&engine, &request)?;
     if context.ui.json {
         context.ui.document(&wire::Log::new(&answer, &ran.runs))?;
@@ -65,7 +69,12 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
 fn snapshots(context: &mut Context, answer: &LogAnswer) -> Result<()> {
     let ui = &mut context.ui;
     let rows = render::rows(ui, &answer.snapshots, engine::clock::now_ms());
-    for line in table::lines(ui, &["", "SNAPSHOT", "AGE", "WHY", "HOLDS", "TEXT"], &rows) {
+    let mut head = vec!["", "SNAPSHOT", "AGE", "WHY", "HOLDS"];
+    if answer.snapshots.iter().any(|snapshot| snapshot.share.is_some()) {
+        head.extend(["ADDED", "ALONE"]);
+    }
+    head.push("TEXT");
+    for line in table::lines(ui, &head, &rows) {
         ui.line(&line)?;
     }
     if answer.elsewhere > 0 {
@@ -74,10 +83,10 @@ fn snapshots(context: &mut Context, answer: &LogAnswer) -> Result<()> {
     Ok(())
 }
 
-fn runs(context: &mut Context, answer: &ShowAnswer) -> Result<u8> {
+fn runs(context: &mut Context, answer: &Runs) -> Result<u8> {
     let ui = &mut context.ui;
     if answer.runs.is_empty() {
-        ui.say(&format!("nothing ran in lane {} yet", answer.lane.name));
+        ui.say(&format!("nothing ran in lane {} yet", answer.lane));
         return Ok(exit_code::DONE);
     }
     let now = engine::clock::now_ms();

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 
 use engine::ops::show::{ShowAnswer, ShowRequest};
+use engine::view::RunView;
 
 use super::{Context, progress};
 use crate::error::{CliError, Result};
@@ -31,7 +32,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
     let answer = engine::ops::show::show(&engine, &ShowRequest { dir: context.dir(), lane: args.lane })?;
     if args.transcript {
-        return transcript(context, &answer, 0);
+        return transcript(context, &answer.lane.name, &answer.runs, 0);
     }
     let ui = &mut context.ui;
     if ui.json {
@@ -55,6 +56,9 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     }
     facts.push(("changes", progress::change_lines(&answer.changes, answer.home_changes).join("; ")));
     facts.push(("disk", format!("{} of its own", report::bytes(answer.exclusive))));
+    if let Some(history) = &answer.history {
+        facts.push(("history", report::history(history)));
+    }
     facts.push(("layers", report::path(&lane.dir)));
     for (name, fact) in facts {
         let name = ui.paint(Role::Dim, &format!("{name:<9}"));
@@ -75,6 +79,9 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
             report::argv(&run.argv),
             report::age(run.started_at, now)
         ))?;
+    }
+    if let Some(missed) = &answer.missed {
+        context.ui.warn(&format!("{} ago: {}", report::age(missed.at, now), escape::name(&missed.why)));
     }
     let next: Vec<String> = answer.next.iter().take(3).map(report::command).collect();
     if !next.is_empty() {
@@ -120,11 +127,11 @@ fn walls(context: &mut Context, run: &engine::view::RunView) -> Result<()> {
 }
 
 /// Prints the recording of a run, line by line.
-pub(crate) fn transcript(context: &mut Context, answer: &ShowAnswer, wanted: i64) -> Result<u8> {
-    let recorded = answer.runs.iter().filter(|run| wanted == 0 || run.id == wanted);
+pub(crate) fn transcript(context: &mut Context, lane: &str, runs: &[RunView], wanted: i64) -> Result<u8> {
+    let recorded = runs.iter().filter(|run| wanted == 0 || run.id == wanted);
     let Some((run, path)) = recorded.filter_map(|run| Some((run, run.transcript.as_ref()?))).next() else {
         let what = if wanted == 0 { "no run".to_owned() } else { format!("no run {wanted}") };
-        return Err(CliError::Missing(format!("lane {} has {what} with a recording", answer.lane.name)));
+        return Err(CliError::Missing(format!("lane {lane} has {what} with a recording")));
     };
     let ui = &mut context.ui;
     ui.say(&format!("run {} · {}", run.id, report::argv(&run.argv)));

@@ -78,14 +78,18 @@ pub(crate) fn rows(ui: &Ui, snapshots: &[SnapshotView], now: i64) -> Vec<Vec<Cel
             if !snapshot.credentials.is_empty() {
                 text = format!("{text} [{} like credentials]", snapshot.credentials.len()).trim().to_owned();
             }
-            vec![
+            let mut cells = vec![
                 Cell::new(branch),
                 Cell::escaped(id),
                 Cell::new(report::age(snapshot.at, now)).right(),
                 Cell::new(how(snapshot)),
                 Cell::new(size(snapshot)).right(),
-                Cell::escaped(text),
-            ]
+            ];
+            if let Some(share) = snapshot.share {
+                cells.extend([share.added, share.alone].map(|bytes| Cell::new(report::bytes(bytes)).right()));
+            }
+            cells.push(Cell::escaped(text));
+            cells
         })
         .collect()
 }

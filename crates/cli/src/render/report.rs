@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use engine::ops::show::HistoryView;
 use engine::view::{Cost, Counts, DriftView, Exit, LaneState, Next};
 
 use crate::escape;
@@ -74,6 +75,16 @@ pub(crate) fn counts(counts: &Counts) -> String {
         words.push(format!("{} not compared", counts.gaps));
     }
     words.join(" · ")
+}
+
+/// A lane's history, in words.
+pub(crate) fn history(history: &HistoryView) -> String {
+    let at = history.position.map_or_else(String::new, |id| format!(", at {id:.12}"));
+    let others = match history.store_lanes {
+        0 | 1 => String::new(),
+        lanes => format!(" of {lanes} lanes"),
+    };
+    format!("{} snapshots{at}; {} in the store{others}", history.snapshots, bytes(history.store_bytes))
 }
 
 /// What a lane cost, in words.

@@ -23,6 +23,8 @@ pub(crate) struct Snapshot {
     entries: u64,
     bytes: u64,
     position: bool,
+    added_bytes: Option<u64>,
+    exclusive_bytes: Option<u64>,
     gaps: Vec<Missing>,
     credentials: Vec<Missing>,
 }
@@ -57,6 +59,8 @@ impl Snapshot {
             entries: view.entries,
             bytes: view.bytes,
             position: view.is_position,
+            added_bytes: view.share.map(|share| share.added),
+            exclusive_bytes: view.share.map(|share| share.alone),
             gaps: view.gaps.iter().map(|(root, path, why)| Missing::new(*root, path, Some(why))).collect(),
             credentials: view
                 .credentials

@@ -1,10 +1,11 @@
 //! Lanes, runs and sums on the wire.
 
 use engine::ops::list::ListedLane;
-use engine::ops::show::ShowAnswer;
+use engine::ops::show::{HistoryView, ShowAnswer};
 use engine::view::{Counts, Exit, LaneView, RootChanges, RunView};
 use serde::Serialize;
 
+use super::history::NotTaken;
 use super::{Drift, path, text, time};
 use crate::render::report;
 
@@ -153,6 +154,7 @@ pub(crate) struct Listed {
     changes: Option<Sums>,
     exclusive_bytes: Option<u64>,
     memory_bytes: Option<u64>,
+    snapshots: Option<u64>,
     last_run: Option<Run>,
     problem: Option<String>,
 }
@@ -174,6 +176,7 @@ impl Listed {
             changes: listed.counts.as_ref().map(Sums::new),
             exclusive_bytes: listed.exclusive,
             memory_bytes: listed.memory,
+            snapshots: listed.snapshots,
             last_run: lane.last_run.as_ref().map(Run::new),
             problem: listed.problem.clone(),
         }
@@ -269,8 +272,30 @@ pub(crate) struct Show {
     home_changes: u64,
     exclusive_bytes: u64,
     drift: Vec<Drift>,
+    history: Option<History>,
+    missed: Option<NotTaken>,
     runs: Vec<Run>,
     next: Vec<String>,
+}
+
+/// A lane's history at a glance.
+#[derive(Debug, Serialize)]
+struct History {
+    snapshots: u64,
+    position: Option<String>,
+    store_bytes: u64,
+    store_lanes: u64,
+}
+
+impl History {
+    fn new(view: &HistoryView) -> History {
+        History {
+            snapshots: view.snapshots,
+            position: view.position.map(|id| id.to_string()),
+            store_bytes: view.store_bytes,
+            store_lanes: view.store_lanes,
+        }
+    }
 }
 
 impl Show {
@@ -281,6 +306,8 @@ impl Show {
             home_changes: answer.home_changes,
             exclusive_bytes: answer.exclusive,
             drift: answer.drift.iter().map(Drift::new).collect(),
+            history: answer.history.as_ref().map(History::new),
+            missed: answer.missed.as_ref().map(NotTaken::new),
             runs: answer.runs.iter().map(Run::new).collect(),
             next: answer.next.iter().map(report::command).collect(),
         }

@@ -112,6 +112,21 @@ fn b24_a_snapshot_costs_what_changed_and_a_collection_frees_what_nothing_needs()
         let (packs, stored) = (world.packs().len(), world.stored());
         world.snap("a");
         assert_eq!((world.packs().len(), world.stored()), (packs, stored));
+        // What each takes is told.
+        let log = world.json(&["log", "a", "--all", "--usage"]);
+        let told: Vec<(u64, u64)> = log["snapshots"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| (one["added_bytes"].as_u64().unwrap(), one["exclusive_bytes"].as_u64().unwrap()))
+            .collect();
+        let (newest, first) = (told[0], told[told.len() - 2]);
+        assert!(newest == (0, 0) && first.0 > 8_000_000 && first.1 < 20_000, "{told:?}");
+        let shown = world.json(&["show", "a"]);
+        assert_eq!(shown["history"]["snapshots"], told.len());
+        assert_eq!(shown["history"]["position"], log["position"]);
+        assert_eq!(shown["history"]["store_bytes"], stored);
+        assert_eq!(world.json(&["ls"])[0]["snapshots"], told.len());
         // What only a lane that is gone needed goes with it; another one in the store is not harmed.
         world.lane("b");
         world.sh("b", "echo b > only-b");

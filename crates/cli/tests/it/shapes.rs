@@ -112,6 +112,8 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("restore", &world.json(&["undo"]));
         is("restore", &world.json(&["redo"]));
         is("log", &world.json(&["log", "--all"]));
+        is("log", &world.json(&["log", "--usage"]));
+        is("show", &world.json(&["show"]));
         let planned = world.run(&["gc", "--dry-run", "--budget", "0", "--json"]).expect_code(1);
         is("gc", &serde_json::from_slice(&planned.stdout).expect("a document"));
         is("gc", &world.json(&["gc", "--yes"]));

@@ -1,18 +1,22 @@
 //! `ls`: lanes and their present state.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use ledger::LaneFilter;
+use store::{LaneKey, Store};
 
 use crate::describe;
 use crate::engine::{Engine, Noting};
 use crate::error::Result;
 use crate::find;
 use crate::keeping;
-use crate::lane;
+use crate::lane::{self, OpenLane};
 use crate::memory;
 use crate::recover;
+use crate::stores::StoreAt;
 use crate::view::{Counts, LaneState, LaneView};
 
 /// Which lanes to list.
@@ -37,6 +41,8 @@ pub struct ListedLane {
     pub exclusive: Option<u64>,
     /// Bytes of memory that its processes hold; `None` where it is not live.
     pub memory: Option<u64>,
+    /// Its snapshots; `None` where they were not read.
+    pub snapshots: Option<u64>,
     /// Why something above is missing.
     pub problem: Option<String>,
 }
@@ -52,6 +58,7 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
                 counts: None,
                 exclusive: None,
                 memory: None,
+                snapshots: None,
                 problem: None,
             })
         };
@@ -65,34 +72,51 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
     let mut rows = engine.ledger()?.lanes(LaneFilter { origin, ..LaneFilter::default() })?;
     recover::settle_all(engine, &mut rows, &mut Noting(engine))?;
     rows.reverse();
-    rows.into_iter().map(|row| look(engine, row)).collect()
+    let mut stores = Stores::default();
+    rows.into_iter().map(|row| look(engine, row, &mut stores)).collect()
+}
+
+/// Stores that were opened: lanes have few, and mostly the same.
+#[derive(Default)]
+struct Stores(HashMap<StoreAt, Option<Store>>);
+
+impl Stores {
+    /// How many snapshots a lane has.
+    fn snapshots(&mut self, engine: &Engine, lane: &OpenLane) -> Result<u64> {
+        let at = StoreAt::of(engine.state().path(), &lane.home)?;
+        let store = match self.0.entry(at) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(new) => {
+                let store = new.key().open()?;
+                new.insert(store)
+            }
+        };
+        let Some(store) = store else { return Ok(0) };
+        Ok(store.history(&LaneKey::new(&lane.row.id)?)?.snapshots().count() as u64)
+    }
 }
 
 /// One lane that cannot be read does not hide the others.
-fn look(engine: &Engine, row: ledger::Lane) -> Result<ListedLane> {
+fn look(engine: &Engine, row: ledger::Lane, stores: &mut Stores) -> Result<ListedLane> {
     let view = describe::lane(engine, &row)?;
     let pid = view.last_run.as_ref().and_then(|run| run.pid);
     let memory = pid.filter(|_| view.state == LaneState::Live).and_then(memory::resident);
+    let mut snapshots = None;
     let read = || -> Result<(Counts, u64)> {
         let lane = lane::open(engine, row)?;
         let mut sums = Counts::default();
         for root in lane.summed()? {
             sums.add(&root.counts());
         }
+        // A store that cannot be read is told of by whoever needs it.
+        snapshots = stores.snapshots(engine, &lane).ok();
         Ok((sums, lane.exclusive_bytes(engine)?))
     };
-    Ok(match read() {
-        Ok((counts, exclusive)) => {
-            ListedLane { lane: view, counts: Some(counts), exclusive: Some(exclusive), memory, problem: None }
-        }
-        Err(error) => ListedLane {
-            lane: view,
-            counts: None,
-            exclusive: None,
-            memory,
-            problem: Some(error.with_causes()),
-        },
-    })
+    let (counts, exclusive, problem) = match read() {
+        Ok((counts, exclusive)) => (Some(counts), Some(exclusive), None),
+        Err(error) => (None, None, Some(error.with_causes())),
+    };
+    Ok(ListedLane { lane: view, counts, exclusive, memory, snapshots, problem })
 }
 
 /// The names of a project's lanes that are not discarded.

@@ -1,16 +1,19 @@
 //! `log`: the snapshots of a lane as a tree, with the place where it stands.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-use store::{Record, SnapshotId};
+use store::{Record, Share, SnapshotId};
 use tree::TreePath;
 
+use crate::describe;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::find;
 use crate::history::LaneHistory;
 use crate::lane;
 use crate::missed::{self, Missed};
+use crate::view::RunView;
 
 /// Which lane.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +24,8 @@ pub struct LogRequest {
     pub lane: Option<String>,
     /// Every branch of the history, not only the one that leads to the present position.
     pub all: bool,
+    /// Find out what each snapshot takes; that reads all of the store's manifests.
+    pub usage: bool,
 }
 
 /// One snapshot.
@@ -48,6 +53,8 @@ pub struct SnapshotView {
     pub credentials: Vec<(u32, TreePath)>,
     /// The lane stands here.
     pub is_position: bool,
+    /// What it takes in the store, where that was asked for.
+    pub share: Option<Share>,
 }
 
 /// The history of a lane.
@@ -83,7 +90,27 @@ pub(crate) fn view_of(id: SnapshotId, record: &Record, position: Option<Snapshot
         gaps: record.gaps.iter().map(|gap| (gap.root, gap.path.clone(), gap.reason.clone())).collect(),
         credentials: record.credentials.clone(),
         is_position: position == Some(id),
+        share: None,
     }
+}
+
+/// What ran in a lane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Runs {
+    /// Name of the lane.
+    pub lane: String,
+    /// Id of the lane.
+    pub lane_id: String,
+    /// Its runs, the newest first.
+    pub runs: Vec<RunView>,
+}
+
+/// Lists what ran in a lane. Nothing that it holds is looked at.
+pub fn runs(engine: &Engine, request: &LogRequest) -> Result<Runs> {
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    let mut runs: Vec<RunView> = engine.ledger()?.runs(&row.id)?.iter().map(describe::run).collect();
+    runs.sort_by_key(|run| std::cmp::Reverse(run.id));
+    Ok(Runs { lane: row.name, lane_id: row.id, runs })
 }
 
 /// Lists the snapshots of a lane.
@@ -91,14 +118,20 @@ pub fn log(engine: &Engine, request: &LogRequest) -> Result<LogAnswer> {
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     let lane = lane::open(engine, row)?;
     crate::watch::await_last(&lane.home);
-    let history = match LaneHistory::find(engine, &lane)? {
+    let snapshots = LaneHistory::find(engine, &lane)?;
+    let history = match &snapshots {
         Some(snapshots) => snapshots.read()?,
         None => store::History::default(),
+    };
+    let shares = match &snapshots {
+        Some(snapshots) if request.usage => snapshots.usage()?,
+        _ => HashMap::new(),
     };
     let position = history.position();
     let view = |(id, record)| {
         // What was thinned out between the two is not looked for by anybody.
-        SnapshotView { parent: history.before(id), ..view_of(id, record, position) }
+        let share = shares.get(&id).copied();
+        SnapshotView { parent: history.before(id), share, ..view_of(id, record, position) }
     };
     let mut all: Vec<SnapshotView> = history.snapshots().map(view).collect();
     all.reverse();

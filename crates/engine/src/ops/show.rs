@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use store::SnapshotId;
+
 use crate::describe;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::find;
-use crate::lane;
+use crate::history::LaneHistory;
+use crate::lane::{self, OpenLane};
+use crate::missed::{self, Missed};
 use crate::view::{DriftView, LaneState, LaneView, Next, RootChanges, RunView};
 
 /// Which lane to show.
@@ -31,10 +35,38 @@ pub struct ShowAnswer {
     pub exclusive: u64,
     /// What changed in the origin since the base, as far as it meets the lane's changes.
     pub drift: Vec<DriftView>,
+    /// Its history; `None` where it has none yet.
+    pub history: Option<HistoryView>,
+    /// The last automatic snapshot could not be taken.
+    pub missed: Option<Missed>,
     /// Its runs, newest first.
     pub runs: Vec<RunView>,
     /// The most useful next commands, best first.
     pub next: Vec<Next>,
+}
+
+/// A lane's history at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryView {
+    /// Snapshots.
+    pub snapshots: u64,
+    /// The one that the lane stands at.
+    pub position: Option<SnapshotId>,
+    /// Bytes of the store that it is in.
+    pub store_bytes: u64,
+    /// Lanes that have a history in that store.
+    pub store_lanes: u64,
+}
+
+fn history(engine: &Engine, lane: &OpenLane) -> Result<Option<HistoryView>> {
+    let Some(found) = LaneHistory::find(engine, lane)? else { return Ok(None) };
+    let read = found.read()?;
+    Ok(Some(HistoryView {
+        snapshots: read.snapshots().count() as u64,
+        position: read.position(),
+        store_bytes: found.store.size()?.bytes,
+        store_lanes: found.store.lanes()?.len() as u64,
+    }))
 }
 
 /// Shows a lane.
@@ -53,6 +85,9 @@ pub fn show(engine: &Engine, request: &ShowRequest) -> Result<ShowAnswer> {
         lane: view,
         changes,
         drift,
+        // A store that cannot be read is told of by whoever needs it.
+        history: history(engine, &lane).ok().flatten().filter(|history| history.snapshots > 0),
+        missed: missed::read(&lane.home),
         runs,
     };
     answer.runs.sort_by_key(|run: &RunView| std::cmp::Reverse(run.id));
