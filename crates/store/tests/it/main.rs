@@ -2,6 +2,7 @@
 
 mod capture;
 mod damage;
+mod edit;
 mod faults;
 mod filesystems;
 mod gc;
@@ -9,6 +10,7 @@ mod layer;
 mod life;
 mod model;
 mod museum;
+mod random;
 mod restore;
 mod user;
 mod world;

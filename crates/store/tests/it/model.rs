@@ -15,12 +15,17 @@ pub(crate) struct Row {
     owner: (u32, u32),
     mtime: (i64, i64),
     content: Vec<u8>,
+    /// Bytes of a file, of which no more than a hash is kept where they are many.
+    len: u64,
     /// Blocks of 64 KiB that are not empty: shows holes, and not how a filesystem lays out what is small.
     filled: u64,
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The first name of the same inode.
     first: Option<Vec<u8>>,
 }
+
+/// Bytes of which a test that remembers hundreds of layers does not remember each.
+const MANY: usize = 4096;
 
 /// A layer by path.
 pub(crate) type Model = BTreeMap<Vec<u8>, Row>;
@@ -52,6 +57,7 @@ fn visit(top: &Path, path: &[u8], model: &mut Model, names: &mut HashMap<u64, Ve
         owner: (meta.uid(), meta.gid()),
         mtime: (meta.mtime(), meta.mtime_nsec()),
         content: Vec::new(),
+        len: 0,
         filled: 0,
         xattrs: BTreeMap::new(),
         first: None,
@@ -69,6 +75,10 @@ fn visit(top: &Path, path: &[u8], model: &mut Model, names: &mut HashMap<u64, Ve
         row.xattrs = xattrs(&at);
     } else {
         row.content = fs::read(&at).expect("read");
+        row.len = row.content.len() as u64;
+        if row.content.len() > MANY {
+            row.content = blake3::hash(&row.content).as_bytes().to_vec();
+        }
         row.xattrs = xattrs(&at);
         row.filled = filled(&at, meta.len());
     }
@@ -121,14 +131,11 @@ pub(crate) fn difference(one: &Model, two: &Model) -> Vec<String> {
     let paths: std::collections::BTreeSet<&Vec<u8>> = one.keys().chain(two.keys()).collect();
     let short = |row: Option<&Row>| {
         row.map(|row| {
-            let Row { kind, mode, owner, mtime, content, filled, xattrs, first } = row;
+            let Row { kind, mode, owner, mtime, content, len, filled, xattrs, first } = row;
             let hash = content
                 .iter()
                 .fold(content.len() as u64, |sum, b| sum.wrapping_mul(31).wrapping_add((*b).into()));
-            format!(
-                "{kind} {mode:o} {owner:?} {mtime:?} {}:{hash:x} {filled} {xattrs:?} {first:?}",
-                content.len()
-            )
+            format!("{kind} {mode:o} {owner:?} {mtime:?} {len}:{hash:x} {filled} {xattrs:?} {first:?}")
         })
     };
     paths

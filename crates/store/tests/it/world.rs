@@ -15,6 +15,9 @@ use crate::model::{self, Model};
 /// A boot id.
 pub(crate) const BOOT: &str = "6c2a1f0e-3d5b-4b57-9a55-0e8f8f1f3a11";
 
+/// A day in the past.
+const TIME: i64 = 1_700_000_000_000;
+
 pub(crate) struct World {
     _temp: Option<tempfile::TempDir>,
     pub(crate) dir: PathBuf,
@@ -22,6 +25,8 @@ pub(crate) struct World {
     pub(crate) lane: LaneKey,
     /// The kind of the snapshots that are taken.
     pub(crate) kind: SnapshotKind,
+    /// When they are taken, by the clock of a person.
+    pub(crate) time_ms: i64,
     /// Which run of the machine this is.
     pub(crate) boot: String,
 }
@@ -58,8 +63,21 @@ impl World {
             store,
             lane: LaneKey::new("lane").expect("valid"),
             kind: SnapshotKind::Asked,
+            time_ms: TIME,
             boot: BOOT.to_owned(),
         }
+    }
+
+    /// Another lane in the same store.
+    pub(crate) fn beside(&self, lane: &str) -> World {
+        let dir = self.dir.join(lane);
+        for name in ["layer", "stage"] {
+            std::fs::create_dir_all(dir.join(name)).expect("mkdir");
+        }
+        let store = Store::open(open(&self.dir.join("store"))).expect("open");
+        let lane = LaneKey::new(lane).expect("valid");
+        let (kind, time_ms, boot) = (self.kind, self.time_ms, self.boot.clone());
+        World { _temp: None, dir, store, lane, kind, time_ms, boot }
     }
 
     pub(crate) fn layer(&self) -> PathBuf {
@@ -87,8 +105,10 @@ impl World {
         let mut capture = Capture::begin(&self.store, &self.lane, 0, &self.boot);
         capture.pass(&mut writer, open(&self.layer()).as_fd(), &Pass::at_rest(format()))?;
         let captured = capture.finish(&mut writer)?;
-        let snapshot =
-            writer.finish(&self.lane, NewSnapshot { kind: self.kind, ..new_snapshot(&captured) })?;
+        let snapshot = writer.finish(
+            &self.lane,
+            NewSnapshot { kind: self.kind, time_ms: self.time_ms, ..new_snapshot(&captured) },
+        )?;
         captured.remember(&self.store)?;
         Ok((snapshot, captured))
     }
@@ -122,7 +142,7 @@ impl World {
 pub(crate) fn new_snapshot(captured: &Captured) -> NewSnapshot {
     NewSnapshot {
         parent: None,
-        time_ms: 1_700_000_000_000,
+        time_ms: TIME,
         kind: SnapshotKind::Asked,
         quiescence: Quiescence::AtRest,
         message: Vec::new(),
