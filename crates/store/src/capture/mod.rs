@@ -194,6 +194,8 @@ impl Captured {
         if !self.news {
             return Ok(());
         }
+        // Whoever is alone with the store clears half-written files away.
+        let _held = store.hold()?;
         stamps::save(store, &self.lane, self.root, self.boot, self.manifest, &self.known)
     }
 }
