@@ -14,7 +14,8 @@ fn a_fresh_lane_of_a_built_project_compiles_nothing_and_then_what_was_touched() 
     each_over("rust", |ground| {
         let before = Listing::of(&ground.project);
         // Cargo says why it builds what it builds.
-        let build = ["env", "CARGO_LOG=cargo::core::compiler::fingerprint=info", "cargo", "build", "--offline"];
+        let build =
+            ["env", "CARGO_LOG=cargo::core::compiler::fingerprint=info", "cargo", "build", "--offline"];
         let ran = ground.inside("b", &build);
         assert_eq!(compiled(&ran.err()), Vec::<&str>::new(), "{ran}");
         assert!(ran.err().contains("Finished"), "{ran}");
