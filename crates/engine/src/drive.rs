@@ -62,9 +62,6 @@ pub struct Driven {
     pub began: bool,
     /// The end of a passing run, which the caller has yet to record.
     pub unwritten: Option<End>,
-    /// What holds the mounts of a passing run, whose processes are gone: the kernel takes them down when this
-    /// is closed, which needs as long as removing the layers and can go on beside it.
-    pub mounts: Option<OwnedFd>,
     /// The directory of a passing run's lane was emptied already.
     pub emptied: bool,
 }
@@ -169,9 +166,6 @@ pub fn own(
     };
 
     ready(monitor);
-    let is_mounts = |(kind, _): &&(Namespaces, OwnedFd)| *kind == Namespaces::MOUNT;
-    let mounts = handles.fds.iter().find(is_mounts).filter(|_| options.passing);
-    let mut mounts = mounts.and_then(|(_, fd)| fd.try_clone().ok());
     let walk = if options.passing { None } else { walk::start(engine.state().path(), lane)? };
     let watch = match sockets {
         Some((outside, inside_socket)) => {
@@ -192,14 +186,10 @@ pub fn own(
         hold: lock.as_fd(),
         live: options.live,
     };
-    // Nobody is left in a passing lane: its directory can be emptied while its last process ends.
+    // Nobody is left in a passing lane: its directory is emptied while pid 1 ends, and the mounts with it.
     let mut emptied = false;
     let mut alone = || {
         emptied = options.passing && lane.home.empty_in_passing(crate::lane::mount_mode()).unwrap_or(false);
-        if emptied {
-            // Its mounts go with its last process.
-            mounts = None;
-        }
     };
     let attending = Attending { timeout: options.timeout, transcript: transcript.as_deref(), cast };
     let outcome = attended(&inside, place, ends, &signals, attending, &mut alone, monitor);
@@ -211,7 +201,7 @@ pub fn own(
             let (exit, end) = exit_of(&outcome);
             let unwritten = Some(End { at: clock::now_ms(), exit: end });
             let exit = tell(outcome, exit, monitor)?;
-            return Ok(Driven { exit, walk, watch, run, began: true, unwritten, mounts, emptied });
+            return Ok(Driven { exit, walk, watch, run, began: true, unwritten, emptied });
         }
         other => other,
     };
@@ -220,7 +210,7 @@ pub fn own(
     if let Err(error) = lane.home.shrink(crate::lane::mount_mode()) {
         monitor.event(Event::Warning(&error.to_string()));
     }
-    Ok(Driven { exit, walk, watch, run, began: true, unwritten: None, mounts: None, emptied: false })
+    Ok(Driven { exit, walk, watch, run, began: true, unwritten: None, emptied: false })
 }
 
 /// The sockets on which snapshots are asked for; the view carries one of them.
@@ -302,21 +292,11 @@ pub fn joined(
             run,
             began: false,
             unwritten: None,
-            mounts: None,
             emptied: false,
         });
     }
     let exit = finish(engine, lane, run, outcome, None, monitor)?;
-    Ok(Driven {
-        exit,
-        walk: None,
-        watch: None,
-        run,
-        began: true,
-        unwritten: None,
-        mounts: None,
-        emptied: false,
-    })
+    Ok(Driven { exit, walk: None, watch: None, run, began: true, unwritten: None, emptied: false })
 }
 
 /// How a command is attended.

@@ -26,10 +26,12 @@ pub(crate) fn followed(
     let Some(home) = home else { return credentials };
     let Ok(dir) = kernel::open::root_dir(home) else { return credentials };
     let has_aliases = !mounts.aliases(home).is_empty() || !mounts.below(home).is_empty();
+    let tops = kernel::dir::Tops::of(home);
     let mut more = Vec::new();
     for path in credentials.in_home() {
         let mut places = vec![home.join(&path.at)];
-        if let Some(real) = behind_links(&dir, &places[0]) {
+        let real = if tops.may_hold(Path::new(&path.at)) { behind_links(&dir, &places[0]) } else { None };
+        if let Some(real) = real {
             more.push(named(path, home, &real));
             places.push(real);
         }

@@ -4,6 +4,8 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path};
 
 use rustix::fs::{FileType, RawDir, SeekFrom};
 use rustix::io::Errno;
@@ -55,12 +57,45 @@ pub fn unread_entries(dir: impl AsFd) -> Result<Vec<DirName>> {
     Ok(found)
 }
 
+/// The names at the top of a directory, to rule out at once what lies below one that is not there. Where the directory
+/// cannot be listed, nothing is ruled out.
+#[derive(Debug)]
+pub struct Tops(Option<Vec<DirName>>);
+
+impl Tops {
+    /// Lists `path`, following links.
+    pub fn of(path: &Path) -> Tops {
+        Tops(crate::open::root_dir(path).and_then(|dir| unread_entries(&dir)).ok())
+    }
+
+    /// False where nothing of this name, nor below it, can be there.
+    pub fn may_hold(&self, path: &Path) -> bool {
+        let (Some(names), Some(Component::Normal(top))) = (&self.0, path.components().next()) else {
+            return true;
+        };
+        names.binary_search_by(|entry| entry.name.as_slice().cmp(top.as_bytes())).is_ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;
+
+    #[test]
+    fn what_lies_below_no_name_is_ruled_out() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        std::fs::create_dir(dir.path().join("there")).expect("mkdir");
+        let tops = Tops::of(dir.path());
+        for (path, may) in
+            [("there", true), ("there/x", true), ("not", false), ("not/there", false), ("/", true)]
+        {
+            assert_eq!(tops.may_hold(Path::new(path)), may, "{path}");
+        }
+        assert!(Tops::of(&dir.path().join("not")).may_hold(Path::new("x")));
+    }
 
     #[test]
     fn strange_names_come_back_as_bytes_and_sorted() {

@@ -24,7 +24,10 @@ pub fn facts(home: &Path, hidden: &[PathBuf]) -> Result<Vec<Absent>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let home_dir = rustix::fs::open(home, flags, Mode::empty())
         .map_err(|errno| kernel::Error::new("open", kernel::error::path_bytes(home), errno))?;
-    Ok(hidden.iter().filter_map(|path| absent(&home_dir, path)).collect())
+    let tops = kernel::dir::Tops::of(home);
+    let is_at_top = |path: &Path| path.components().nth(1).is_none();
+    let hidden = hidden.iter().filter(|path| is_at_top(path) || tops.may_hold(path));
+    Ok(hidden.filter_map(|path| absent(&home_dir, path)).collect())
 }
 
 fn absent(home: &OwnedFd, path: &Path) -> Option<Absent> {

@@ -24,8 +24,10 @@ pub(crate) struct Rootfs {
     root: OwnedFd,
     /// The directory that was last built in, because ops come in families.
     last: Option<(PathBuf, OwnedFd)>,
-    /// A small filesystem in memory that stands nowhere: masks, and layers that go with the lane.
-    memory: Option<Detached>,
+    /// A small filesystem in memory: masks, and layers that go with the lane. It stands beneath the first mount that
+    /// needs it, where nobody reaches it: one that stood nowhere would be taken down by itself, which the kernel
+    /// makes everybody wait for.
+    memory: Option<OwnedFd>,
     /// Directories made in it.
     parts: u32,
 }
@@ -125,30 +127,35 @@ impl Rootfs {
         in_memory: bool,
         mut held: Held,
     ) -> Result<()> {
-        let mask = self.part(0o755)?;
+        let mask = self.part(0o755, &mount.target)?;
         crate::mask::build(&mask, absent)?;
         if let (true, Held::Layers(lowers, upper)) = (in_memory, &mut held) {
             // The merged root looks like the upper's.
             let like = lowers.first().map(rustix::fs::fstat).transpose();
             let like = like.map_err(|errno| kernel::Error::new("fstat", "lower", errno))?;
             let mode = like.map_or(0o755, |stat| stat.st_mode & 0o7777);
-            *upper = Some((self.part(mode)?, self.part(0o700)?));
+            *upper = Some((self.part(mode, &mount.target)?, self.part(0o700, &mount.target)?));
         }
         self.mount(mount, held, Some(&mask))
     }
 
-    /// A new directory in the filesystem in memory.
-    fn part(&mut self, mode: u32) -> Result<OwnedFd> {
-        if self.memory.is_none() {
-            self.memory = Some(Detached::tmpfs(0o755, None, Attributes::default())?);
-        }
-        let Some(memory) = &self.memory else {
-            return Err(kernel::Error::new("fsmount", "tmpfs", Errno::NOENT));
+    /// A new directory in the filesystem in memory, for what is to cover `at`.
+    fn part(&mut self, mode: u32, at: &Path) -> Result<OwnedFd> {
+        let memory = match self.memory.take() {
+            Some(memory) => memory,
+            None => {
+                let made = Detached::tmpfs(0o755, None, Attributes::default())?;
+                let (parent, name) = self.parent_of(at)?;
+                mkdir(parent, name, 0o755)?;
+                made.attach_and_hold(self.target_of(at)?, kernel::error::path_bytes(at))?
+            }
         };
         self.parts += 1;
         let name = self.parts.to_string();
-        mkdir(memory.root(), OsStr::new(&name), mode)?;
-        mount::place_beneath(memory.root(), Path::new(&name))
+        mkdir(memory.as_fd(), OsStr::new(&name), mode)?;
+        let part = mount::place_beneath(&memory, Path::new(&name));
+        self.memory = Some(memory);
+        part
     }
 
     fn mount(&mut self, spec: &MountSpec, held: Held, mask: Option<&OwnedFd>) -> Result<()> {

@@ -462,18 +462,12 @@ impl LaneHome {
     }
 
     /// The same for a lane that goes with its run, as a user: where nothing was written in it, its directory is put
-    /// by for the next one, once `unmounted` has returned. `emptied` where [`LaneHome::empty_in_passing`] was done.
-    pub fn remove_in_passing(
-        self,
-        state: &Path,
-        mode: MountMode,
-        emptied: bool,
-        unmounted: &mut dyn FnMut(),
-    ) -> Result<()> {
+    /// by for the next one. Its mounts are gone. `emptied` where [`LaneHome::empty_in_passing`] was done.
+    pub fn remove_in_passing(self, state: &Path, mode: MountMode, emptied: bool) -> Result<()> {
         if !emptied && !self.empty_in_passing(mode)? {
             return self.remove();
         }
-        match crate::spare::put_by(self, state, unmounted)? {
+        match crate::spare::put_by(self, state)? {
             Some(lane) => lane.remove(),
             None => Ok(()),
         }

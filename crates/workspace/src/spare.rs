@@ -47,16 +47,14 @@ pub(crate) fn empty(home: &LaneHome) -> Result<bool> {
 }
 
 /// Puts the emptied directory of a lane by, whose lock the caller holds; gives it back where there are enough.
-/// `unmounted` returns when the kernel has let go of the layers.
-pub(crate) fn put_by(home: LaneHome, state: &Path, unmounted: &mut dyn FnMut()) -> Result<Option<LaneHome>> {
+/// The next lane mounts its layers at once, so the kernel must have let go of them.
+pub(crate) fn put_by(home: LaneHome, state: &Path) -> Result<Option<LaneHome>> {
     let path = home.path().to_path_buf();
     let spare = spare_dir(state)?;
     if kernel::dir::entries(&spare).doing("list spare directories", &path)?.len() >= MOST {
         return Ok(Some(home));
     }
 
-    // The next lane mounts them at once.
-    unmounted();
     match publish::rename_noreplace(home.above(), home.id().as_bytes(), &spare, home.id().as_bytes()) {
         Ok(()) => Ok(None),
         Err(error) if error.errno == Errno::EXIST => Ok(Some(home)),

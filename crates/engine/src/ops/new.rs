@@ -66,6 +66,8 @@ pub enum Recorded {
     /// By the run that it is made for, in the act that records the run ([`record_in`]). Its name is drawn without
     /// a look at the others, so that act may find it taken.
     WithItsRun,
+    /// The same, on a slip: the lane goes with its run, and nothing else asks for the ledger.
+    InPassing,
 }
 
 /// What is decided about one root before anything is made.
@@ -194,10 +196,13 @@ pub fn make_for(
 ) -> Result<Made> {
     let began = Instant::now();
     let project = engine.project(&request.dir)?;
-    recover::sweep(engine, monitor)?;
+    match recorded {
+        Recorded::InPassing => recover::sweep_in_passing(engine, monitor)?,
+        Recorded::Now | Recorded::WithItsRun => recover::sweep(engine, monitor)?,
+    }
     keeping::repair(engine, &project.top, monitor)?;
     let name = match (recorded, &request.name) {
-        (Recorded::WithItsRun, None) => names::generate(|_| false),
+        (Recorded::WithItsRun | Recorded::InPassing, None) => names::generate(|_| false),
         _ => name_for(engine, request, &project.top)?,
     };
     let plans = plan_roots(engine, request, layers)?;

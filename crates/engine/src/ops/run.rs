@@ -104,12 +104,12 @@ pub fn run(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor) -> 
             None => {
                 // A lane that stays live is recorded before its supervisor is forked.
                 let with_run = request.name.is_none() && !request.detach && late > 0;
-                in_new_lane(
-                    engine,
-                    request,
-                    if with_run { Recorded::WithItsRun } else { Recorded::Now },
-                    monitor,
-                )
+                let recorded = match with_run {
+                    true if request.rm => Recorded::InPassing,
+                    true => Recorded::WithItsRun,
+                    false => Recorded::Now,
+                };
+                in_new_lane(engine, request, recorded, monitor)
             }
         };
         match (tried, &request.name) {
@@ -267,7 +267,7 @@ fn start(
             shared: &launch.shared,
         });
     };
-    let unrecorded = new.is_some_and(|new| new.recorded == Recorded::WithItsRun);
+    let unrecorded = new.is_some_and(|new| new.recorded != Recorded::Now);
     let options = Options {
         timeout: request.timeout,
         live: false,
@@ -329,27 +329,9 @@ fn removed(
 ) -> Result<RunAnswer> {
     let mut row = lane.row.clone();
     drop(lane.roots);
-    // Nobody is left in the mounts: they go while the layers below them do. Where no thread can be had, the
-    // descriptor is closed right here.
-    let mounts = driven.mounts;
-    let unmounting = std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
-        drop(mounts);
-    });
-    let mut unmounting = unmounting.ok();
-    let mut unmounted = || {
-        if let Some(unmounting) = unmounting.take() {
-            let _ = unmounting.join();
-        }
-    };
     // It has a history where somebody asked for a snapshot meanwhile.
     let _ = stores::leave(engine.state().path(), &lane.home);
-    let gone = lane.home.remove_in_passing(
-        engine.state().path(),
-        crate::lane::mount_mode(),
-        driven.emptied,
-        &mut unmounted,
-    );
-    unmounted();
+    let gone = lane.home.remove_in_passing(engine.state().path(), crate::lane::mount_mode(), driven.emptied);
 
     let operation = done("discard", &row.id, json!({ "name": row.name, "now": true }));
     match (&driven.unwritten, driven.run, &gone) {
