@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::lane::OpenLane;
 use crate::launch::Launch;
+use crate::live;
 use crate::monitor::{Event, Monitor};
 use crate::ops::new;
 use crate::transcript::Transcript;
@@ -165,6 +166,8 @@ pub fn own(
         }
     };
 
+    // Whoever finds it finds somebody who answers.
+    let _card = if options.passing { None } else { live::put(engine, &lane.row) };
     ready(monitor);
     let walk = if options.passing { None } else { walk::start(engine.state().path(), lane)? };
     let watch = match sockets {
@@ -205,7 +208,15 @@ pub fn own(
         }
         other => other,
     };
-    let exit = finish(engine, lane, run, outcome, Some(LaneState::Idle), monitor)?;
+    let ended = |exit| {
+        let run = row_of(engine, &lane.row.id, run)?;
+        let act = engine.ledger()?.act(|act| -> ledger::Result<()> {
+            act.end_run(run, clock::now_ms(), exit)?;
+            act.set_state(&lane.row.id, LaneState::Idle)
+        });
+        Ok(act?)
+    };
+    let exit = finish(outcome, ended, monitor)?;
     // A full disk or the like: what stays is a few directories, and the run is over all the same.
     if let Err(error) = lane.home.shrink(crate::lane::mount_mode()) {
         monitor.event(Event::Warning(&error.to_string()));
@@ -255,13 +266,14 @@ pub fn row_of(engine: &Engine, lane: &str, run: Option<i64>) -> Result<i64> {
     }
 }
 
-/// Runs a command in a lane that is live already.
+/// Runs a command in a lane that is live already. `on_record`: with a row of its own at once, not on a slip.
 pub fn joined(
     engine: &Engine,
     lane: &OpenLane,
     live: control::Joined,
     launch: &Launch,
     timeout: Option<Duration>,
+    on_record: bool,
     monitor: &mut dyn Monitor,
 ) -> Result<Driven> {
     let signals = Signals::block().map_err(EngineError::Sandbox)?;
@@ -273,7 +285,20 @@ pub fn joined(
     drop(live.hold);
     let transcript = transcript_path(lane, cast);
     let run = new_run(lane, launch, &walls(launch), Some(&transcript), false);
-    let run = Some(engine.ledger()?.act(|act| act.insert_run(&run))?);
+    let (pid, started_at) = (std::process::id(), run.started_at);
+    let run = if on_record {
+        Some(engine.ledger()?.act(|act| act.insert_run(&run))?)
+    } else {
+        engine.note(&ledger::Slip::Joined { run: Box::new(run) })?;
+        None
+    };
+    let ended = |exit: ledger::Exit| match run {
+        Some(run) => Ok(engine.ledger()?.act(|act| act.end_run(run, clock::now_ms(), exit))?),
+        None => {
+            let (lane, at) = (lane.row.id.clone(), clock::now_ms());
+            engine.note(&ledger::Slip::Left { lane, pid, started_at, at, exit })
+        }
+    };
     let place = Where::Joined { connection: live.connection };
     let attending = Attending { timeout, transcript: Some(&transcript), cast };
     let outcome = attended(&inside, place, ends, &signals, attending, &mut || {}, monitor);
@@ -282,21 +307,14 @@ pub fn joined(
         let no_fork = matches!(&outcome.refused, Some(sandbox::Error::Step { errno, .. }) if *errno == kernel::Errno::NOMEM.raw_os_error());
         !outcome.started && (outcome.lane_ended || no_fork)
     };
-    if outcome.as_ref().is_ok_and(too_late) {
-        let row = row_of(engine, &lane.row.id, run)?;
-        engine.ledger()?.act(|act| act.end_run(row, clock::now_ms(), ledger::Exit::Code(125)))?;
-        return Ok(Driven {
-            exit: Exit::Lost,
-            walk: None,
-            watch: None,
-            run,
-            began: false,
-            unwritten: None,
-            emptied: false,
-        });
-    }
-    let exit = finish(engine, lane, run, outcome, None, monitor)?;
-    Ok(Driven { exit, walk: None, watch: None, run, began: true, unwritten: None, emptied: false })
+    let began = !outcome.as_ref().is_ok_and(too_late);
+    let exit = if began {
+        finish(outcome, ended, monitor)?
+    } else {
+        ended(ledger::Exit::Code(125))?;
+        Exit::Lost
+    };
+    Ok(Driven { exit, walk: None, watch: None, run, began, unwritten: None, emptied: false })
 }
 
 /// How a command is attended.
@@ -328,27 +346,17 @@ fn attended(
     outcome
 }
 
-/// Writes the end of a run and says what a user has to know of it.
+/// Has the end of a run written, and says what a user has to know of it.
 fn finish(
-    engine: &Engine,
-    lane: &OpenLane,
-    run: Option<i64>,
     outcome: sandbox::Result<Outcome>,
-    state: Option<LaneState>,
+    ended: impl FnOnce(ledger::Exit) -> Result<()>,
     monitor: &mut dyn Monitor,
 ) -> Result<Exit> {
     let (exit, recorded) = match &outcome {
         Ok(outcome) => exit_of(outcome),
         Err(_) => (Exit::Lost, ledger::Exit::Lost),
     };
-    let noted = row_of(engine, &lane.row.id, run).and_then(|run| {
-        let act = engine.ledger()?.act(|act| -> ledger::Result<()> {
-            act.end_run(run, clock::now_ms(), recorded)?;
-            state.map_or(Ok(()), |state| act.set_state(&lane.row.id, state))
-        });
-        Ok(act?)
-    });
-    if let Err(error) = noted {
+    if let Err(error) = ended(recorded) {
         // A full disk, most likely. The command's own end is worth more than its record, which the next
         // command settles.
         let why = error.with_causes();

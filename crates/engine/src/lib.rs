@@ -17,6 +17,7 @@ pub mod history;
 pub mod keeping;
 pub mod lane;
 pub mod launch;
+mod live;
 pub mod memory;
 pub mod missed;
 pub mod monitor;

@@ -40,6 +40,24 @@ pub enum Slip {
         /// The discarding of the lane.
         operation: NewOperation,
     },
+    /// A command joined a live lane.
+    Joined {
+        /// Its run.
+        run: Box<NewRun>,
+    },
+    /// That command ended. Its run is known by lane, process and start.
+    Left {
+        /// The lane's id.
+        lane: String,
+        /// [`NewRun::pid`].
+        pid: u32,
+        /// [`NewRun::started_at`].
+        started_at: i64,
+        /// When it ended.
+        at: i64,
+        /// How.
+        exit: Exit,
+    },
 }
 
 /// The file of slips beside a ledger.
@@ -136,7 +154,27 @@ impl Act<'_> {
                 self.discard_lane(&lane, operation.at)?;
                 self.insert_op(&operation).map(drop)
             }
+            Slip::Joined { run } => {
+                let known = self.run_of(&run.lane, run.pid, run.started_at)?;
+                if known.is_some() || !self.has_lane(&run.lane)? {
+                    return Ok(());
+                }
+                self.insert_run(&run).map(drop)
+            }
+            Slip::Left { lane, pid, started_at, at, exit } => {
+                match self.run_of(&lane, Some(pid), started_at)? {
+                    Some(run) => self.end_run(run, at, exit),
+                    None => Ok(()),
+                }
+            }
         }
+    }
+
+    fn run_of(&self, lane: &str, pid: Option<u32>, started_at: i64) -> Result<Option<i64>> {
+        use rusqlite::OptionalExtension as _;
+        let sql = "SELECT id FROM runs WHERE lane = ?1 AND pid IS ?2 AND started_at = ?3";
+        let found = self.db().query_row(sql, params![lane, pid, started_at], |row| row.get(0)).optional();
+        found.map_err(|error| self.wrong("take slips in", &error))
     }
 
     fn has_lane(&self, id: &str) -> Result<bool> {
@@ -205,6 +243,28 @@ mod tests {
             undo: None,
         };
         Slip::Ended { lane: id.into(), at: 8, exit: Exit::Code(3), operation }
+    }
+
+    #[test]
+    fn what_joined_a_lane_and_left_it_is_one_run_however_often_it_is_told() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("lane.db");
+        append(&path, &began("aa", "swift-otter")).expect("appended");
+        let Slip::Began { run, .. } = began("aa", "") else { unreachable!("a beginning") };
+        let joined = Slip::Joined { run: Box::new(NewRun { pid: Some(7), started_at: 6, ..*run.clone() }) };
+        let left = Slip::Left { lane: "aa".into(), pid: 7, started_at: 6, at: 8, exit: Exit::Signal(9) };
+        for _ in 0..2 {
+            append(&path, &joined).expect("appended");
+            append(&path, &left).expect("appended");
+            let ledger = Ledger::open(&path).expect("opens");
+            let runs = ledger.runs("aa").expect("reads");
+            assert_eq!(runs.len(), 2);
+            assert_eq!((runs[1].ended_at, runs[1].exit), (Some(8), Some(Exit::Signal(9))));
+        }
+        // Of a lane that is gone for good, nothing is told.
+        let foreign = Slip::Joined { run: Box::new(NewRun { lane: "bb".into(), ..*run }) };
+        append(&path, &foreign).expect("appended");
+        assert!(Ledger::open(&path).expect("opens").runs("bb").expect("reads").is_empty());
     }
 
     #[test]

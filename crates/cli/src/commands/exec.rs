@@ -32,6 +32,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         lane: args.lane,
         argv: args.command,
         env: args.env.iter().map(run::variable).collect::<Result<Vec<_>>>()?,
+        on_record: context.ui.json,
     };
     let engine = context.engine()?;
     run::keep_stdout_for_the_answer(context)?;

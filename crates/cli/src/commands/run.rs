@@ -186,6 +186,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         strategy: args.make.strategy.0,
         presets: args.preset,
         watching: Watching { when: args.checkpoints, interval: args.checkpoint_interval },
+        on_record: context.ui.json,
     };
     let engine = context.engine()?;
     if args.show_plan {

@@ -59,6 +59,8 @@ pub struct RunRequest {
     pub presets: Vec<String>,
     /// When snapshots are taken by themselves. With `rm`, never.
     pub watching: Watching,
+    /// Where a live lane is joined: the answer is to tell of the run as the ledger does, so it is not left to a slip.
+    pub on_record: bool,
 }
 
 /// What a run did.
@@ -156,7 +158,7 @@ pub(crate) fn in_lane(
         }
         // Held and not (or no longer) live: somebody is about to start it, or it is just ending.
         if let Some(exit) = join(engine, &lane, request, monitor)? {
-            return Ok(answer(engine, &lane, exit, None, &mut None, monitor));
+            return Ok(joined(engine, &lane, exit, request, monitor));
         }
         if Instant::now() >= deadline {
             let pid = lane.home.holder().ok().flatten();
@@ -166,8 +168,22 @@ pub(crate) fn in_lane(
     }
 }
 
+/// What to say after a command in a live lane.
+pub(crate) fn joined(
+    engine: &Engine,
+    lane: &OpenLane,
+    exit: Exit,
+    request: &RunRequest,
+    monitor: &mut dyn Monitor,
+) -> RunAnswer {
+    let answer = answer(engine, lane, exit, None, &mut None, request.on_record, monitor);
+    // The watch takes the snapshot, which nobody waits for.
+    sandbox::channel::tell(lane.home.dir().fd.as_fd(), sandbox::channel::OUTSIDE, b"exit");
+    answer
+}
+
 /// Joins a live lane; `None` where nobody answers for it, or it ended before the command began.
-fn join(
+pub(crate) fn join(
     engine: &Engine,
     lane: &OpenLane,
     request: &RunRequest,
@@ -189,14 +205,9 @@ fn join(
     }
     tell_drift(lane, monitor)?;
     let launch = launch::prepare_join(lane, &wishes(request), &live)?;
-    let view = describe::lane(engine, &lane.row)?;
+    let view = describe::lane_with(engine, &lane.row, None);
     monitor.event(Event::Ready { lane: &view, cost: None, net: request.net, direct: &[], shared: &[] });
-    let driven = drive::joined(engine, lane, live, &launch, request.timeout, monitor)?;
-    if driven.began {
-        // The watch takes the snapshot while we say what has changed.
-        let dir = lane.home.dir().fd.as_fd();
-        sandbox::channel::tell(dir, sandbox::channel::OUTSIDE, b"exit");
-    }
+    let driven = drive::joined(engine, lane, live, &launch, request.timeout, request.on_record, monitor)?;
     Ok(driven.began.then_some(driven.exit))
 }
 
@@ -293,7 +304,7 @@ fn start(
         watch.ended();
     }
     let mut linked = None;
-    let answer = answer(engine, &lane, driven.exit, cost, &mut linked, monitor);
+    let answer = answer(engine, &lane, driven.exit, cost, &mut linked, true, monitor);
     if let Some(watch) = driven.watch {
         watch.leave(LAST_SNAPSHOT);
         if let Some(missed) = missed::read(&lane.home) {
@@ -380,9 +391,10 @@ fn answer(
     exit: Exit,
     cost: Option<Cost>,
     linked: &mut Option<bool>,
+    on_record: bool,
     monitor: &mut dyn Monitor,
 ) -> RunAnswer {
-    looked_at(engine, lane, exit, cost, linked).unwrap_or_else(|error| {
+    looked_at(engine, lane, exit, cost, linked, on_record).unwrap_or_else(|error| {
         let why = error.with_causes();
         monitor.event(Event::Warning(&format!("what changed could not be found out: {why}")));
         RunAnswer {
@@ -404,6 +416,7 @@ fn looked_at(
     exit: Exit,
     cost: Option<Cost>,
     linked: &mut Option<bool>,
+    on_record: bool,
 ) -> Result<RunAnswer> {
     let (deltas, drift) = lane.summed_with_drift()?;
     *linked = Some(deltas.iter().any(|delta| delta.set.linked));
@@ -416,9 +429,14 @@ fn looked_at(
     } else {
         vec![Next::Exec(name.clone()), Next::Discard(name)]
     };
-    let row = engine.ledger()?.lane(&lane.row.id)?.unwrap_or_else(|| lane.row.clone());
+    let view = if on_record {
+        let row = engine.ledger()?.lane(&lane.row.id)?.unwrap_or_else(|| lane.row.clone());
+        describe::lane(engine, &row)?
+    } else {
+        describe::lane_with(engine, &lane.row, None)
+    };
     Ok(RunAnswer {
-        lane: describe::lane(engine, &row)?,
+        lane: view,
         removed: false,
         cost,
         exit,
