@@ -8,6 +8,7 @@
 //! Reading order: [`who`] → [`env`] → [`project`] → [`listing`] → [`running`] → [`pty`] → [`loopfs`].
 
 pub mod corpora;
+pub mod dice;
 pub mod env;
 pub mod listing;
 pub mod loopfs;
@@ -18,6 +19,7 @@ pub mod require;
 pub mod running;
 pub mod who;
 
+pub use dice::Dice;
 pub use env::TestEnv;
 pub use listing::{Listing, Plain};
 pub use loopfs::{FsKind, LoopFs};

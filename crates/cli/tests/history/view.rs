@@ -1,8 +1,10 @@
 //! [`View`]: everything that a program inside a lane can see of it, as its own listing tells.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::Value;
+use testkit::Ran;
 
 use crate::world::World;
 
@@ -33,6 +35,9 @@ look(b".")
 json.dump({"seen": seen, "groups": sorted(sorted(g) for g in groups.values() if len(g) > 1)}, sys.stdout)
 "#;
 
+/// Nanoseconds since 1970: what happens while tests run is later.
+const NOW: u64 = 1_500_000_000_000_000_000;
+
 /// What a program inside sees.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct View {
@@ -47,7 +52,15 @@ impl View {
     pub(crate) fn of(world: &World, lane: &str) -> View {
         testkit::require::program("python3");
         let args = ["run", "-q", "-n", lane, "--checkpoints", "none", "--", "/usr/bin/python3", "-c", LIST];
-        let ran = world.run(&args).expect_code(0);
+        View::told(world.run(&args).expect_code(0))
+    }
+
+    /// Looks at a directory of the host, by the same program.
+    pub(crate) fn of_plain(world: &World, dir: &Path) -> View {
+        View::told(world.env.host(dir, "python3", &["-c", LIST]))
+    }
+
+    fn told(ran: Ran) -> View {
         let told: Value =
             serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {ran}"));
         let seen = told["seen"].as_object().unwrap();
@@ -76,6 +89,27 @@ impl View {
             wrong.push(format!("links: {}\n  {}", self.groups, other.groups));
         }
         assert!(wrong.is_empty(), "{when}: the lane is another:\n{}", wrong.join("\n"));
+    }
+
+    /// The same, but for which names are one file: in an overlay that cannot be told from the numbers of files (docs/limits.md).
+    pub(crate) fn assert_same_but_links(&self, other: &View, when: &str) {
+        let without = |view: &View| View { groups: Value::Null, ..view.clone() };
+        without(self).assert_same(&without(other), when);
+    }
+
+    /// The same, but for times that are not of a fixture, whose files are old, and times of directories.
+    pub(crate) fn assert_alike(&self, other: &View, when: &str) {
+        let without = |view: &View| {
+            let mut view = view.clone();
+            for facts in view.seen.values_mut() {
+                let is_dir = facts["mode"].as_str().is_some_and(|mode| mode.starts_with("0o4"));
+                if is_dir || facts["mtime"].as_u64().is_some_and(|time| time > NOW) {
+                    facts["mtime"] = Value::Null;
+                }
+            }
+            view
+        };
+        without(self).assert_same_but_links(&without(other), when);
     }
 
     /// True where both are equal.

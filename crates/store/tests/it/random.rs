@@ -12,6 +12,7 @@ use kernel::Errno;
 use store::fsck::check;
 use store::gc::{KeepRules, execute, plan};
 use store::{SnapshotId, SnapshotKind, Store};
+use testkit::Dice;
 
 use crate::edit::{Edit, NAMES, apply};
 use crate::model::{Model, assert_same};
@@ -24,39 +25,24 @@ const LANES: [&str; 3] = ["one", "two", "three"];
 const FULL: usize = 40;
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Xorshift: the same numbers for the same seed, everywhere and at any time.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 11).expect("64 bits") % end
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
-
-    fn edit(&mut self) -> Edit {
-        let n = self.below(NAMES.len());
-        match self.below(26) {
-            0..=3 => Edit::File(n, self.of(&[0, 1, 100, 129, 5000, 70_000])),
-            4..=7 => Edit::Dir(n),
-            8 => Edit::Symlink(n),
-            9 => Edit::Fifo(n),
-            10 | 11 => Edit::Whiteout(n),
-            12..=14 => Edit::Link(n, self.below(NAMES.len())),
-            15 | 16 => Edit::Remove(n),
-            17 | 18 => Edit::Mode(n, self.of(&[0o644, 0o755, 0o4711, 0o1777, 0o600, 0o700])),
-            19 => Edit::Xattr(n, self.of(&[0, 1, 2])),
-            20 => Edit::Opaque(n),
-            21 => Edit::Rename(n, self.below(NAMES.len())),
-            22 => Edit::Time(n, self.of(&[-5, 0, 1, 86_400, 1 << 33])),
-            23 | 24 => Edit::Append(n),
-            _ => Edit::Sparse(n),
-        }
+/// What happens to a layer next.
+fn edit(dice: &mut Dice) -> Edit {
+    let n = dice.below(NAMES.len());
+    match dice.below(26) {
+        0..=3 => Edit::File(n, dice.of(&[0, 1, 100, 129, 5000, 70_000])),
+        4..=7 => Edit::Dir(n),
+        8 => Edit::Symlink(n),
+        9 => Edit::Fifo(n),
+        10 | 11 => Edit::Whiteout(n),
+        12..=14 => Edit::Link(n, dice.below(NAMES.len())),
+        15 | 16 => Edit::Remove(n),
+        17 | 18 => Edit::Mode(n, dice.of(&[0o644, 0o755, 0o4711, 0o1777, 0o600, 0o700])),
+        19 => Edit::Xattr(n, dice.of(&[0, 1, 2])),
+        20 => Edit::Opaque(n),
+        21 => Edit::Rename(n, dice.below(NAMES.len())),
+        22 => Edit::Time(n, dice.of(&[-5, 0, 1, 86_400, 1 << 33])),
+        23 | 24 => Edit::Append(n),
+        _ => Edit::Sparse(n),
     }
 }
 
@@ -173,7 +159,7 @@ impl Work {
         let home = World::new();
         let begin = |name| Lane { world: home.beside(name), taken: Vec::new(), stands: None };
         let lanes = LANES.map(begin).into_iter().collect();
-        Work { home, lanes, dice: Dice(seed | 1), number: 0, done: Done::new() }
+        Work { home, lanes, dice: Dice::of_seed(seed), number: 0, done: Done::new() }
     }
 
     fn step(&mut self) {
@@ -186,7 +172,7 @@ impl Work {
         let act = self.dice.below(100);
         let what = match act {
             0..=77 => {
-                let edit = self.dice.edit();
+                let edit = edit(&mut self.dice);
                 apply(&self.lanes[at].world.layer(), &edit, usize::try_from(number).expect("small"));
                 "edit"
             }
@@ -295,16 +281,8 @@ impl Work {
 
 #[test]
 fn after_ten_thousand_operations_every_snapshot_is_what_the_model_says() {
-    let given = |name: &str| std::env::var(name).ok();
-    let fresh = || {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        u64::from(now.subsec_nanos()) << 20 ^ now.as_secs()
-    };
-    let seed = given("LANE_TEST_SEED").map_or_else(fresh, |text| text.parse().expect("LANE_TEST_SEED"));
-    let count =
-        given("LANE_TEST_OPERATIONS").map_or(OPERATIONS, |text| text.parse().expect("LANE_TEST_OPERATIONS"));
-    eprintln!("LANE_TEST_SEED={seed}");
-    let mut work = Work::begin(seed);
+    let mut work = Work::begin(Dice::seed("a store"));
+    let count = Dice::count("LANE_TEST_OPERATIONS", OPERATIONS);
     for _ in 0..count {
         work.step();
     }
