@@ -8,7 +8,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use store::restore::Plan;
-use store::{Record, SnapshotId};
+use store::{Event as Happened, History, Record, SnapshotId};
 use tree::TreePath;
 use workspace::LaneHome;
 
@@ -24,16 +24,21 @@ const NOTE: &[u8] = b"restoring";
 
 /// Where a restore stands that was begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Step {
-    from: SnapshotId,
-    to: SnapshotId,
+pub struct Step {
+    /// What the layers were.
+    pub from: SnapshotId,
+    /// What they are to be.
+    pub to: SnapshotId,
     /// The verb's word.
     why: String,
+    /// Where in the history its last event was.
+    after: Option<u64>,
 }
 
 impl Step {
     fn text(&self) -> String {
-        format!("restoring 1\nfrom {}\nto {}\nwhy {}\n", self.from, self.to, self.why)
+        let after = self.after.map(|after| format!("after {after}\n")).unwrap_or_default();
+        format!("restoring 1\nfrom {}\nto {}\nwhy {}\n{after}", self.from, self.to, self.why)
     }
 
     fn read(text: &[u8]) -> Option<Step> {
@@ -43,7 +48,24 @@ impl Step {
         }
         let from = SnapshotId::from_hex(lines.next()?.strip_prefix("from ")?)?;
         let to = SnapshotId::from_hex(lines.next()?.strip_prefix("to ")?)?;
-        Some(Step { from, to, why: lines.next()?.strip_prefix("why ")?.to_owned() })
+        let why = lines.next()?.strip_prefix("why ")?.to_owned();
+        // Notes of earlier versions end here.
+        let after = lines.next().and_then(|line| line.strip_prefix("after ")?.parse().ok());
+        Some(Step { from, to, why, after })
+    }
+
+    /// True where the restore had come to its end: after a power failure a note may be back that was removed. The history is
+    /// synced before that, and a collection leaves both snapshots alone until then.
+    pub fn is_over(&self, history: &History) -> bool {
+        history.events.iter().any(|logged| match &logged.event {
+            Happened::Moved { to, why, .. } => {
+                self.after.is_some_and(|after| logged.offset > after)
+                    && *to == self.to
+                    && *why == self.why.as_bytes()
+            }
+            Happened::Removed { ids, .. } => ids.contains(&self.from) || ids.contains(&self.to),
+            Happened::Snapshot(_) | Happened::Sealed { .. } => false,
+        })
     }
 
     /// The step of a lane that is in the middle of one.
@@ -122,7 +144,8 @@ impl LaneHistory {
         // What cannot be planned is not begun.
         let (here, there) = (self.record(&history, from)?, self.record(&history, to)?);
         let plans = self.plans(lane, here, there)?;
-        let step = Step { from, to, why: why.to_owned() };
+        let after = history.events.last().map(|logged| logged.offset);
+        let step = Step { from, to, why: why.to_owned(), after };
         step.note(lane)?;
         match self.go(lane, &step, &plans) {
             Ok(restored) => Ok(restored),
@@ -139,6 +162,10 @@ impl LaneHistory {
         let Some(step) = Step::of(&lane.home, &lane.row.name)? else { return Ok(Settled::Nothing) };
         let _held = self.store.hold()?;
         let history = self.read()?;
+        if step.is_over(&history) {
+            arrived(lane)?;
+            return Ok(Settled::Nothing);
+        }
         let (from, to) = (self.record(&history, step.from)?, self.record(&history, step.to)?);
         let Err(error) = self.plans(lane, from, to).and_then(|plans| self.go(lane, &step, &plans)) else {
             return Ok(Settled::Finished);
@@ -178,7 +205,10 @@ impl LaneHistory {
     /// Puts what is half at `to` to `from` again, which the lane's history says that it stands at.
     fn take_back(&self, lane: &OpenLane, from: &Record, to: &Record) -> Result<()> {
         self.carry(lane, &self.plans(lane, to, from)?)?;
-        arrived(lane)
+        arrived(lane)?;
+        // No history says that this is over.
+        kernel::publish::sync_dir(&lane.home.dir().fd)
+            .doing(|| format!("end the restore of {}", lane.row.name))
     }
 
     fn carry(&self, lane: &OpenLane, plans: &[Plan]) -> Result<Restored> {
@@ -239,9 +269,9 @@ pub fn is_pending(lane: &OpenLane) -> bool {
     kernel::meta::stat_at_if_there(&lane.home.dir().fd, NOTE).is_ok_and(|found| found.is_some())
 }
 
-/// The snapshots between which the layers of a lane are, where a restore was begun and not ended.
-pub fn between(home: &LaneHome) -> Result<Option<(SnapshotId, SnapshotId)>> {
-    Ok(Step::of(home, home.id())?.map(|step| (step.from, step.to)))
+/// The restore that was begun in a lane and not ended.
+pub fn begun(home: &LaneHome) -> Result<Option<Step>> {
+    Step::of(home, home.id())
 }
 
 /// The directory beside a layer in which a restore makes what it puts there.

@@ -175,8 +175,8 @@ pub fn pinned(state: &Path, store: &Store) -> Result<HashSet<SnapshotId>> {
     let mut whole: Vec<LaneKey> =
         store.lanes()?.into_iter().filter(|key| !homes.contains_key(key.as_str())).collect();
     for home in homes.values() {
-        match going_back::between(home) {
-            Ok(between) => pinned.extend(between.into_iter().flat_map(|(from, to)| [from, to])),
+        match going_back::begun(home) {
+            Ok(begun) => pinned.extend(begun.into_iter().flat_map(|step| [step.from, step.to])),
             // Between which two is not known: between any.
             Err(_) => whole.push(LaneKey::new(home.id())?),
         }

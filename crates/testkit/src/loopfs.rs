@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::procs;
 use crate::require::{program, say};
+use crate::running::until;
 use crate::who::{Who, is_root};
 
 const PREFIX: &str = "lane-loop-";
@@ -73,18 +74,45 @@ impl LoopFs {
         Some(fs)
     }
 
+    /// The image that it was made in.
+    pub fn image(&self) -> PathBuf {
+        self.dir.join("image")
+    }
+
+    /// Puts such an image in the place of what is mounted, at the same path. Nobody may be inside.
+    pub fn swap(&mut self, image: &Path) {
+        let device = self.device();
+        let under = || fs::read_to_string(format!("/sys/block/{device}/loop/backing_file")).ok();
+        let old = under();
+        assert!(unmount(&self.path()), "{} is busy", self.path().display());
+        // What another test has just started may hold a copy of all mounts for a moment; two filesystems of one name do not
+        // stand beside each other.
+        until("the old image is let go", PATIENCE * 10, || under() != old);
+        must(Command::new(program("mount")).args(["-o", "loop"]).arg(image).arg(self.path()));
+    }
+
     /// Copies what has reached the disk until now, and nothing that is only in memory. A filesystem writes by itself at
     /// times: a copy during which it did is of no one moment, and is made again.
     pub fn copy_image(&self, to: &Path) {
         let image = self.dir.join("image");
-        for _ in 0..20 {
-            must(Command::new(program("cp")).arg("--sparse=always").arg(&image).arg(to));
-            let same = Command::new(program("cmp")).arg("--quiet").arg(&image).arg(to).status();
-            if same.expect("cmp runs").success() {
+        let device = self.device();
+        for _ in 0..200 {
+            let before = written(&device);
+            must(Command::new(program("cp")).args(["--sparse=always", "--reflink=auto"]).arg(&image).arg(to));
+            if before.is_some() && before == written(&device) {
                 return;
             }
         }
         panic!("the filesystem never stops writing");
+    }
+
+    /// The name of the device under what is mounted.
+    fn device(&self) -> String {
+        let table = fs::read_to_string("/proc/self/mountinfo").expect("the mount table");
+        let place = format!(" {} ", self.path().display());
+        let line = table.lines().find(|line| line.contains(&place)).expect("mounted");
+        let source = line.split(" - ").nth(1).and_then(|rest| rest.split(' ').nth(1)).expect("a source");
+        source.strip_prefix("/dev/").expect("a device").to_owned()
     }
 
     /// A directory with a mount point; nothing where this process may not mount.
@@ -123,26 +151,37 @@ fn must(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {words}");
 }
 
+/// What a device was given to write and to forget so far; `None` while it is at it.
+fn written(device: &str) -> Option<Vec<u64>> {
+    let stat = fs::read_to_string(format!("/sys/block/{device}/stat")).expect("a block device");
+    let numbers: Vec<u64> = stat.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    // Writes, sectors of them, what is on its way, discards, sectors of them.
+    (numbers[8] == 0).then(|| [4, 6, 11, 13].iter().map(|at| numbers[*at]).collect())
+}
+
+/// False where somebody stays inside.
+fn unmount(place: &Path) -> bool {
+    let plain = || {
+        let output = Command::new("umount").arg(place).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    // A child that another test is just starting has our descriptors until it is another program.
+    let begun = Instant::now();
+    let mut gone = plain();
+    while !gone && begun.elapsed() < PATIENCE {
+        std::thread::sleep(PATIENCE / 100);
+        gone = plain();
+    }
+    gone
+}
+
 fn clear(dir: &Path) -> Result<(), String> {
-    if !procs::mounts_below(dir).is_empty() {
-        let plain = || {
-            let output = Command::new("umount").arg(dir.join("m")).output();
-            output.is_ok_and(|output| output.status.success())
-        };
-        // A child that another test is just starting has our descriptors until it is another program.
-        let begun = Instant::now();
-        let mut gone = plain();
-        while !gone && begun.elapsed() < PATIENCE {
-            std::thread::sleep(PATIENCE / 100);
-            gone = plain();
-        }
-        if !gone {
-            // Somebody is still inside: it leaves the tree now, and the device when they are gone.
-            let lazy = Command::new("umount").arg("-l").arg(dir.join("m")).output();
-            let left = lazy.map(|output| output.status.success()).unwrap_or(false);
-            fs::remove_dir_all(dir).ok();
-            return Err(format!("{} was busy at the end of its test (let go: {left})", dir.display()));
-        }
+    if !procs::mounts_below(dir).is_empty() && !unmount(&dir.join("m")) {
+        // Somebody is still inside: it leaves the tree now, and the device when they are gone.
+        let lazy = Command::new("umount").arg("-l").arg(dir.join("m")).output();
+        let left = lazy.map(|output| output.status.success()).unwrap_or(false);
+        fs::remove_dir_all(dir).ok();
+        return Err(format!("{} was busy at the end of its test (let go: {left})", dir.display()));
     }
     fs::remove_dir_all(dir).map_err(|error| format!("remove {}: {error}", dir.display()))
 }

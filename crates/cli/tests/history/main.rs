@@ -9,6 +9,7 @@
 mod damage;
 mod exact;
 mod kills;
+mod power;
 mod random;
 mod repositories;
 mod room;

@@ -221,10 +221,11 @@ fn lanes(engine: &Engine, at: &StoreAt, store: &Store, findings: &mut Vec<Findin
         {
             wrong(format!("it stands at snapshot {}, which is not there", history::short(position)));
         }
-        match crate::going_back::between(&home) {
+        match crate::going_back::begun(&home) {
             Ok(None) => {}
-            Ok(Some((from, to))) => {
-                for missing in [from, to].into_iter().filter(|id| !is_there(*id)) {
+            Ok(Some(step)) if history.is_some_and(|history| step.is_over(history)) => {}
+            Ok(Some(step)) => {
+                for missing in [step.from, step.to].into_iter().filter(|id| !is_there(*id)) {
                     wrong(format!(
                         "it is between two snapshots, and {} is not there",
                         history::short(missing)
