@@ -173,11 +173,9 @@ pub fn own(
     let watch = match sockets {
         Some((outside, inside_socket)) => {
             let is_pids = |(kind, _): &&(Namespaces, OwnedFd)| *kind == Namespaces::PID;
-            let pids = handles.fds.iter().find(is_pids).map(|(_, fd)| kernel::meta::stat_fd(fd));
-            let namespace = pids.and_then(|stat| stat.ok()).map_or(0, |stat| stat.identity().1);
-            let init = inside.leader.pid.as_raw_nonzero().get();
-            let over = Over { init, namespace, outside, inside: inside_socket };
-            Some(watch::start(engine.state().path(), lane, options.watching, over)?)
+            let pids = handles.fds.iter().find(is_pids).and_then(|(_, fd)| fd.try_clone().ok());
+            let over = pids.map(|pids| Over { pids, outside, inside: inside_socket });
+            over.map(|over| watch::start(engine.state().path(), lane, options.watching, over)).transpose()?
         }
         None => None,
     };
@@ -188,6 +186,7 @@ pub fn own(
         journal_dir,
         hold: lock.as_fd(),
         live: options.live,
+        watch: watch.as_ref().map(Watch::line),
     };
     // Nobody is left in a passing lane: its directory is emptied while pid 1 ends, and the mounts with it.
     let mut emptied = false;

@@ -8,7 +8,7 @@
 //! anything else is done with the lane.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use kernel::lock::Lock;
 use ledger::Lane;
 use sandbox::credentials::looks_like_one;
+use sandbox::freeze::{self, Freezer, Mapped};
 use store::{
     Capture, Captured, Gap, History, Item, ItemKind, LaneKey, ManifestId, NewSnapshot, Pass, Quiescence,
     Record, Share, Snapshot, SnapshotId, SnapshotKind, Store,
@@ -36,6 +37,9 @@ const LOCK: &[u8] = b"history";
 const MANY_PACKS: u64 = 2048;
 /// How long after room was made for automatic snapshots it is not tried again.
 const AGAIN: Duration = Duration::from_secs(600);
+/// So often a lane at work is walked before it has to stand still, as long as a walk takes longer than this.
+const MOST_PASSES: usize = 3;
+const QUICK: Duration = Duration::from_millis(50);
 /// How long another capture may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -71,14 +75,24 @@ impl Wish {
 }
 
 /// Who else may write while a snapshot is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+#[derive(Debug)]
+enum How<'f> {
     /// Nobody: the caller holds the lane's lock.
     Held,
     /// Somebody may begin to.
     After,
-    /// The lane's processes.
-    Live,
+    /// The lane's processes, which can be made to stand still.
+    Live(Option<&'f mut Freezer>),
+}
+
+/// A root with what is being captured of it.
+struct Layered<'l> {
+    number: u32,
+    root: &'l OpenRoot,
+    layer: workspace::LayerAt,
+    capture: Capture,
+    /// Files of it that are written to by storing.
+    mapped: HashSet<(u64, u64)>,
 }
 
 impl LaneHistory {
@@ -163,13 +177,19 @@ impl LaneHistory {
         self.capture(lane, wish, How::After)
     }
 
-    /// Takes a snapshot of a lane in which processes write.
-    pub fn take_live(&self, lane: &OpenLane, wish: &Wish) -> Result<Option<Snapshot>> {
+    /// Takes a snapshot of a lane in which processes write. They stand still for the last part of it, where they can be
+    /// made to.
+    pub fn take_live(
+        &self,
+        lane: &OpenLane,
+        wish: &Wish,
+        freezer: Option<&mut Freezer>,
+    ) -> Result<Option<Snapshot>> {
         let _alone = only_one(lane)?;
-        self.capture(lane, wish, How::Live)
+        self.capture(lane, wish, How::Live(freezer))
     }
 
-    fn capture(&self, lane: &OpenLane, wish: &Wish, how: How) -> Result<Option<Snapshot>> {
+    fn capture(&self, lane: &OpenLane, wish: &Wish, how: How<'_>) -> Result<Option<Snapshot>> {
         let mut history = self.read()?;
         if history.position().is_none() {
             if wish.only_if_changed && !worth_beginning(lane)? {
@@ -183,46 +203,31 @@ impl LaneHistory {
         let mut writer = self.writer(wish.kind)?;
         let mut layers = Vec::with_capacity(lane.roots.len());
         for (number, root) in (0u32..).zip(&lane.roots) {
-            layers.push((
-                number,
-                root,
-                root.workspace.layer()?,
-                Capture::begin(&self.store, &self.key, number, &workspace::base::boot_id()?),
-            ));
+            let layer = root.workspace.layer()?;
+            let capture = Capture::begin(&self.store, &self.key, number, &workspace::base::boot_id()?);
+            layers.push(Layered { number, root, layer, capture, mapped: HashSet::new() });
         }
-        let mut pass = |writer: &mut store::Writer<'_>, is_ours: bool| -> Result<()> {
-            for (_, _, layer, capture) in &mut layers {
-                let pass = Pass { open_closed: is_ours, ..Pass::at_rest(layer.format) };
-                capture.pass(writer, layer.fd.as_fd(), &pass)?;
-            }
-            Ok(())
-        };
         let quiescence = match how {
             How::Held => {
-                pass(&mut writer, true)?;
+                pass(&mut writer, &mut layers, true, None)?;
                 Quiescence::AtRest
             }
             How::After => {
                 // What takes long is read before the lane is kept from others.
-                pass(&mut writer, false)?;
+                pass(&mut writer, &mut layers, false, None)?;
                 let lock = lane.lock().ok();
                 if sandbox::notify::has_journal(&lane.home.dir().fd) {
                     return Ok(None);
                 }
-                pass(&mut writer, lock.is_some())?;
+                pass(&mut writer, &mut layers, lock.is_some(), None)?;
                 if lock.is_some() { Quiescence::AtRest } else { Quiescence::Running }
             }
-            How::Live => {
-                pass(&mut writer, false)?;
-                // What was written while it was read is read again.
-                pass(&mut writer, false)?;
-                Quiescence::Running
-            }
+            How::Live(freezer) => self.live(&mut writer, &mut layers, freezer)?,
         };
         let mut roots = Vec::new();
         let mut captured: Vec<Captured> = Vec::new();
         let (mut gaps, mut credentials) = (Vec::new(), Vec::new());
-        for (number, root, _, capture) in layers {
+        for Layered { number, root, capture, .. } in layers {
             credentials.extend(
                 capture.credentials(&|path| looks_like_one(path.as_bytes())).into_iter().map(|p| (number, p)),
             );
@@ -275,6 +280,43 @@ impl LaneHistory {
             let _ = done.remember(&self.store);
         }
         Ok(Some(snapshot))
+    }
+
+    /// Reads a lane that is at work, like a live migration: what takes long while it runs, and what was written meanwhile
+    /// while it stands still.
+    fn live(
+        &self,
+        writer: &mut store::Writer<'_>,
+        layers: &mut [Layered<'_>],
+        freezer: Option<&mut Freezer>,
+    ) -> Result<Quiescence> {
+        let Some(freezer) = freezer else {
+            pass(writer, layers, false, None)?;
+            // What was written while it was read is read again.
+            pass(writer, layers, false, None)?;
+            return Ok(Quiescence::Running);
+        };
+        for _ in 0..MOST_PASSES {
+            let begun = Instant::now();
+            // A store through a mapping that is made from here on has a date that is not before this one.
+            let now = self.store.now()?;
+            note_mapped(layers, &freezer.mapped().unwrap_or_default());
+            pass(writer, layers, false, Some(now))?;
+            if begun.elapsed() < QUICK {
+                break;
+            }
+        }
+        let Ok(Some(frozen)) = freezer.freeze(freeze::LIMIT, freeze::HOLD) else {
+            pass(writer, layers, false, None)?;
+            return Ok(Quiescence::Running);
+        };
+        note_mapped(layers, frozen.mapped());
+        pass(writer, layers, false, None)?;
+        let is_whole = frozen.mapped().is_whole();
+        match frozen.thaw() && is_whole {
+            true => Ok(Quiescence::Frozen),
+            false => Ok(Quiescence::Running),
+        }
     }
 
     /// Stores everything that a lane at rest holds once more, because what is stored of it is damaged. No snapshot comes of it;
@@ -411,6 +453,35 @@ impl LaneHistory {
             other => other?,
         };
         Ok(Some(contents.manifest))
+    }
+}
+
+/// Walks every layer. `is_ours`: nobody else is in the lane. What was touched after `trusted_before` is read again by
+/// the next pass; `None` is the beginning of this one.
+fn pass(
+    writer: &mut store::Writer<'_>,
+    layers: &mut [Layered<'_>],
+    is_ours: bool,
+    trusted_before: Option<tree::Time>,
+) -> Result<()> {
+    for Layered { layer, capture, mapped, .. } in layers {
+        let at_rest = Pass::at_rest(layer.format);
+        let pass = Pass { open_closed: is_ours, reread: mapped, trusted_before, ..at_rest };
+        capture.pass(writer, layer.fd.as_fd(), &pass)?;
+    }
+    Ok(())
+}
+
+/// Finds the files of the layers that are mapped.
+fn note_mapped(layers: &mut [Layered<'_>], mapped: &Mapped) {
+    for Layered { root, layer, mapped: noted, .. } in layers {
+        let below = mapped.paths().filter_map(|path| path.strip_prefix(&root.view.path).ok());
+        // What is not in the layer has lost its name.
+        let files = below.filter_map(|path| {
+            let file = kernel::open::path_beneath(&layer.fd, &describe::bytes(path)).ok()?;
+            Some(kernel::meta::stat_fd(&file).ok()?.identity())
+        });
+        *noted = files.collect();
     }
 }
 

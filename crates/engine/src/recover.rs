@@ -178,7 +178,11 @@ fn never_ran(home: &LaneHome) -> bool {
 /// A lane that is recorded as live is live as long as somebody holds its lock.
 fn settle_live(engine: &Engine, row: &mut Lane, monitor: &mut dyn Monitor) -> Result<()> {
     let Ok(home) = LaneHome::open(engine.state().path(), &row.id) else { return Ok(()) };
-    let Some(lock) = home.try_lock()? else { return Ok(()) };
+    let Some(lock) = home.try_lock()? else {
+        // Whoever made it stand still may have been killed before it could let go.
+        sandbox::freeze::lift(&home.dir().fd, Duration::ZERO);
+        return Ok(());
+    };
     let last = engine.ledger()?.last_run(&row.id)?.filter(|run| run.ended_at.is_none());
     let noted = engine.ledger()?.act(|act| -> ledger::Result<()> {
         act.set_state(&row.id, LaneState::Idle)?;

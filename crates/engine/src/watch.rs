@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use kernel::process::{self, Child, Forked};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use sandbox::channel::{Asked, Channel};
+use sandbox::freeze::Freezer;
 use store::SnapshotKind;
 use workspace::LaneHome;
 
@@ -85,10 +86,8 @@ pub struct Watch {
 /// What the watch needs of the lane.
 #[derive(Debug)]
 pub struct Over {
-    /// Pid 1 of the lane, by its number in our pid namespace.
-    pub init: i32,
-    /// Inode number of the lane's pid namespace.
-    pub namespace: u64,
+    /// The lane's pid namespace.
+    pub pids: OwnedFd,
     /// The socket of the host.
     pub outside: OwnedFd,
     /// The socket that the view shows.
@@ -103,7 +102,8 @@ pub fn start(state: &Path, lane: &OpenLane, watching: Watching, over: Over) -> R
         Forked::Parent(child) => Ok(Watch { child, line: ours }),
         Forked::Child => {
             process::go_alone();
-            let keep = [theirs.as_fd(), over.outside.as_fd(), over.inside.as_fd()];
+            let _ = rustix::thread::set_name(c"lane-watch");
+            let keep = [theirs.as_fd(), over.pids.as_fd(), over.outside.as_fd(), over.inside.as_fd()];
             if process::close_others(&keep).is_ok() {
                 let _ = watch(state, &lane.row, watching, over, &theirs);
             }
@@ -113,6 +113,11 @@ pub fn start(state: &Path, lane: &OpenLane, watching: Watching, over: Over) -> R
 }
 
 impl Watch {
+    /// Reads as ended once the watch is gone.
+    pub fn line(&self) -> BorrowedFd<'_> {
+        self.line.as_fd()
+    }
+
     /// Says that the lane has ended.
     pub fn ended(&self) {
         let _ = rustix::net::shutdown(&self.line, rustix::net::Shutdown::Write);
@@ -144,6 +149,7 @@ struct Post {
     history: LaneHistory,
     watching: Watching,
     namespace: u64,
+    freezer: Option<Freezer>,
     /// The counters at the last look.
     last: Activity,
     /// When they last moved.
@@ -162,7 +168,10 @@ fn watch(state: &Path, row: &ledger::Lane, watching: Watching, over: Over, line:
     let lane = lane::open(&engine, row.clone())?;
     let history = LaneHistory::open(&engine, &lane)?;
     drop(engine);
-    let Over { init: _, namespace, outside, inside } = over;
+    let Over { pids, outside, inside } = over;
+    let namespace = kernel::meta::stat_fd(&pids).map_or(0, |stat| stat.identity().1);
+    let dir = lane.home.dir().fd.try_clone();
+    let freezer = dir.ok().map(|dir| Freezer::new(dir, pids));
     let (mut outside, mut inside) = (Channel::new(outside), Channel::new(inside));
     let now = Instant::now();
     let mut post = Post {
@@ -170,6 +179,7 @@ fn watch(state: &Path, row: &ledger::Lane, watching: Watching, over: Over, line:
         history,
         watching,
         namespace,
+        freezer,
         last: activity::look(namespace),
         moved: now,
         dirty: Some(now),
@@ -190,6 +200,7 @@ fn watch(state: &Path, row: &ledger::Lane, watching: Watching, over: Over, line:
         post.tick();
     }
     drop(inside);
+    drop(post.freezer.take());
     if post.watching.when == Checkpoints::None {
         return Ok(());
     }
@@ -264,7 +275,7 @@ impl Post {
     }
 
     fn take(&mut self, wish: &Wish) -> Result<Option<store::Snapshot>> {
-        let taken = self.history.take_live(&self.lane, wish);
+        let taken = self.history.take_live(&self.lane, wish, self.freezer.as_mut());
         self.last = activity::look(self.namespace);
         self.dirty = None;
         taken

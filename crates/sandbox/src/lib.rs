@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`plan`] (what is to be built, as data) → [`view`] (facts of the host become that
 //! plan) → [`filter`] (the seccomp table) → [`spawn`] (outer) → `init` (inner) → [`supervise`] (from
-//! outside, while it runs) → [`notify`] and `rename` (calls carried out for the lane).
+//! outside, while it runs) → [`notify`] and `rename` (calls carried out for the lane) → [`freeze`] (a live lane stands still).
 //!
 //! Invariants: a wall that was asked for and cannot be built ends the start, nothing is executed; nothing
 //! is ever mounted in the host's mount namespace; everything dies with pid 1, and pid 1 with its parent.
@@ -13,6 +13,7 @@ pub mod credentials;
 pub mod environ;
 pub mod error;
 pub mod filter;
+pub mod freeze;
 mod init;
 pub mod leader;
 pub mod mask;

@@ -158,6 +158,10 @@ pub fn join(handles: &Handles, command: &Command, streams: Streams, walls: Walls
 
 fn enter(handles: &Handles) -> Result<()> {
     process::die_with_parent().step(Stage::Namespaces, "die with the client")?;
+    // By this name it is known to belong to the command inside.
+    rustix::thread::set_name(crate::freeze::LEADER)
+        .map_err(|errno| kernel::Error::new("prctl", "PR_SET_NAME", errno))
+        .step(Stage::Namespaces, "take a name")?;
     process::close_on_exec_from(3).step(Stage::Namespaces, "close what the caller left open")?;
     for (kind, fd) in &handles.fds {
         process::join_namespace(fd, *kind).step(Stage::Namespaces, "join the lane's namespaces")?;

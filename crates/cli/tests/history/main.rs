@@ -13,5 +13,8 @@ mod power;
 mod random;
 mod repositories;
 mod room;
+mod still;
+mod still_kills;
+mod still_terminal;
 mod view;
 mod world;

@@ -84,7 +84,7 @@ pub fn snap(engine: &Engine, request: &SnapRequest) -> Result<SnapAnswer> {
         None => match ask_the_watch(&lane, &history, &wish)? {
             Some(taken) => Some(taken),
             // Nobody watches: the command of another, older run, or one that is just ending.
-            None => history.take_live(&lane, &wish)?,
+            None => history.take_live(&lane, &wish, None)?,
         },
     };
     let taken = taken.ok_or_else(|| EngineError::NoSuchSnapshot {

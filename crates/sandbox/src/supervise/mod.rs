@@ -50,6 +50,8 @@ pub enum Lane<'l> {
         hold: BorrowedFd<'l>,
         /// Goes on after its command has ended, until somebody stops it.
         live: bool,
+        /// A line to the watch over it, which says nothing and ends with the watch.
+        watch: Option<BorrowedFd<'l>>,
     },
     /// Somebody else's: the listener goes there.
     Joined {
@@ -145,6 +147,10 @@ pub fn supervise(
     if let Some(notifier) = supervisor.notifier.take() {
         notifier.end();
     }
+    if matches!(supervisor.lane, Lane::Joined { .. }) {
+        // The lane may have ended while it stood still, and its guard with it.
+        let _ = kernel::process::kill_pidfd(&inside.leader.pidfd, Signal::CONT);
+    }
     inside.reap();
     let Supervisor { mut outcome, mut ends, tape, signalled, lane, .. } = supervisor;
     if let (Lane::Joined { connection }, None) = (&lane, outcome.status) {
@@ -189,6 +195,7 @@ enum Source {
     Notifier,
     Stream(streams::Slot),
     Lane,
+    Watch,
 }
 
 impl Supervisor<'_> {
@@ -229,6 +236,10 @@ impl Supervisor<'_> {
                 sources.push(Source::Lane);
                 fds.push(PollFd::new(connection, PollFlags::IN));
             }
+        }
+        if let Lane::Own { watch: Some(watch), .. } = &self.lane {
+            sources.push(Source::Watch);
+            fds.push(PollFd::from_borrowed_fd(*watch, PollFlags::IN));
         }
         for (index, connection) in self.connections.iter().enumerate() {
             let Some(connection) = connection else { continue };
@@ -288,6 +299,14 @@ impl Supervisor<'_> {
             Source::Notifier => self.hear_notifier(),
             Source::Stream(slot) => {
                 self.ends.pump(slot, self.tape);
+                Ok(())
+            }
+            Source::Watch => {
+                // Killed, perhaps while the lane stood still for it.
+                if let Lane::Own { watch, journal_dir, .. } = &mut self.lane {
+                    *watch = None;
+                    crate::freeze::lift(journal_dir, Duration::from_secs(1));
+                }
                 Ok(())
             }
             Source::Lane => {
