@@ -119,43 +119,112 @@ fn the_inside_can_ask_for_a_snapshot_with_a_text() {
     }
 }
 
-#[test]
-fn whatever_the_inside_says_adds_snapshots_at_most() {
-    once(|world| {
-        world.ok(&["run", "-n", "a", "--", "sh", "-c", "echo kept > kept"]);
-        world.ok(&["snap", "a", "-m", "before"]);
-        let before: Vec<Value> = snapshots(world, "a").iter().map(|s| s["id"].clone()).collect();
-        let script = r#"
-import os, random, socket
+/// A thousand messages that nobody should send, in every way that a socket offers; says what was answered and how long it took.
+const FORGER: &str = r#"
+import array, json, os, random, socket, time
 random.seed(7)
-words = [b"", b"exit", b"wait", b"snap\n", b"named\nmine", b"restore\nbase", b"S", b"J", b"L", b"gc", b"\0" * 64, b"x" * 5000]
-held = []
-for turn in range(1000):
-    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.setblocking(False)
+begun = time.monotonic()
+words = [b"", b"exit", b"wait", b"snap\n", b"named\nmine", b"rescue\nmine", b"last\nmine", b"start\n", b"restore\nbase", b"gc", b"\0" * 64,
+         b"x" * 4096, b"x" * 4097, b"x" * 100_000, b"\x1b[2J\xff\n", b"../../lane.db", b"{\"id\": 1}"]
+held, answers, sent = [], {}, 0
+def hear(s):
     try:
-        s.connect("/run/lane/checkpoint")
-        word = random.choice(words) if turn % 3 else os.urandom(random.randrange(1, 4000))
-        s.send(word)
+        said = s.recv(65536)
+        word = said.split(b" ")[0].decode("latin1")
+        answers[word] = max(answers.get(word, 0), len(said))
     except OSError:
         pass
-    # Some never listen, some never leave.
+turn = 0
+while sent < 1000:
+    turn += 1
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET if turn % 10 else random.choice([socket.SOCK_STREAM, socket.SOCK_DGRAM]))
+    # Where many come at once, a place has to be waited for.
+    s.settimeout(20)
+    try:
+        s.connect("/run/lane/checkpoint")
+        s.setblocking(False)
+        word = random.choice(words) if turn % 3 else os.urandom(random.randrange(1, 4000))
+        if turn % 7 == 0:
+            # With descriptors that nobody asked for.
+            with open("/proc/self/status") as f:
+                s.sendmsg([word], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [f.fileno()] * 3))])
+        elif turn % 11 == 0:
+            # Several at once, though one is heard.
+            for _ in range(5): s.send(word)
+        else:
+            s.send(word)
+        sent += 1
+    except OSError:
+        pass
+    # Some never listen, some never say anything more, some never leave.
     if turn % 2:
         held.append(s)
-        held = held[-200:]
-print("said")
+        if len(held) > 200: hear(held.pop(0))
+    if turn % 100 == 50:
+        idle = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        idle.setblocking(False)
+        try: idle.connect("/run/lane/checkpoint")
+        except OSError: pass
+        held.append(idle)
+for s in held: hear(s)
+print(json.dumps({"answers": answers, "sent": sent, "seconds": time.monotonic() - begun}))
 "#;
-        let said = world.ok(&["exec", "a", "--", "/usr/bin/python3", "-c", script]);
-        assert_eq!(said.out(), "said\n");
-        let after = snapshots(world, "a");
-        let ids: Vec<Value> = after.iter().map(|s| s["id"].clone()).collect();
-        assert!(before.iter().all(|id| ids.contains(id)), "a snapshot is gone");
-        // Eight at once, one more every two seconds, and the end of the command.
-        assert!(after.len() < before.len() + 60, "{}", after.len());
-        assert!(after.iter().all(|s| s["kind"] != "named" || s["message"] == "before"), "{after:?}");
+
+#[test]
+fn a_thousand_forged_messages_add_snapshots_at_most_and_keep_nobody_waiting() {
+    for who in testkit::Who::all() {
+        let world = World::of(who, Made::Overlay);
+        bring(&world);
+        world.ok(&["run", "-n", "a", "--", "sh", "-c", "echo kept > kept"]);
+        world.ok(&["snap", "a", "-m", "before"]);
+        world.ok(&["run", "-d", "-n", "a", "--", "sleep", "1000"]);
+        let before = snapshots(&world, "a");
+        let start = |args: &[&str]| testkit::Running::start(world.env.lane(&world.project, args));
+        let forger = start(&["exec", "a", "--", "/usr/bin/python3", "-c", FORGER]);
+        // Meanwhile everything else goes on.
+        for meanwhile in 1..=2 {
+            let mine = start(&["snap", "a", "-m", &format!("mine {meanwhile}")]).wait(SOON);
+            assert_eq!(mine.code, Some(0), "{mine}");
+            start(&["exec", "a", "--", "cat", "kept"]).wait(SOON).expect_code(0);
+        }
+        let said = forger.wait(SOON).expect_code(0);
+        let said: Value = serde_json::from_slice(&said.stdout).expect("JSON");
+        assert_eq!(said["sent"], 1000, "{said}");
+        // One word, or the front of an id: nothing is read from a history.
+        for (word, length) in said["answers"].as_object().expect("an object") {
+            assert!(matches!(word.as_str(), "ok" | "busy" | "failed" | ""), "{said}");
+            assert!(length.as_u64().expect("a number") <= 15, "{said}");
+        }
+        let after = snapshots(&world, "a");
+        let find = |id: &Value| after.iter().find(|s| s["id"] == *id);
+        for old in &before {
+            let mut now = find(&old["id"]).unwrap_or_else(|| panic!("{old} is gone")).clone();
+            now["position"] = old["position"].clone();
+            assert_eq!(now, *old);
+        }
+        let new: Vec<&Value> =
+            after.iter().filter(|s| before.iter().all(|old| old["id"] != s["id"])).collect();
+        let kind = |s: &Value| s["kind"].as_str().expect("a word").to_owned();
+        let asked = new.iter().filter(|s| kind(s) == "asked").count();
+        // Eight at once, and then one every two seconds.
+        let seconds = said["seconds"].as_f64().expect("a number");
+        assert!(asked > 0 && asked as f64 <= 8.0 + seconds / 2.0 + 1.0, "{asked} in {seconds} s");
+        for one in new {
+            let mine = one["message"].as_str().expect("text").starts_with("mine ");
+            let fine = matches!(kind(one).as_str(), "asked" | "quiet" | "ceiling" | "exit" | "exec");
+            assert!(fine || mine && kind(one) == "named", "{one}");
+        }
+        // Whoever asks as he should is heard again.
+        testkit::until("a checkpoint after the flood", SOON, || {
+            start(&["exec", "a", "--", "./lane", "checkpoint", "honest"]).wait(SOON).code == Some(0)
+        });
+        assert!(messages(&world, "a").contains(&"honest".to_owned()));
+        world.ok(&["stop", "a"]);
         world.ok(&["restore", "a", "before"]);
         assert_eq!(fs::read(world.layer("a").join("kept")).expect("there"), b"kept\n");
-    });
+        let told = world.json(&["fsck"]);
+        assert_eq!(told["clean"], true, "{told:#}");
+    }
 }
 
 #[test]
