@@ -73,6 +73,7 @@ pub(crate) enum Verb {
     Restore(commands::restore::Args),
     Undo(commands::restore::UndoArgs),
     Redo(commands::restore::RedoArgs),
+    Fork(commands::fork::Args),
     Diff(commands::diff::Args),
     #[command(visible_alias = "apply")]
     Keep(commands::keep::Args),

@@ -19,7 +19,7 @@ use serde::Serialize;
 pub(crate) use bench::Bench;
 pub(crate) use collect::{Checked, Collected};
 pub(crate) use diff::{Diff, Drift, File, Gap, type_word};
-pub(crate) use history::{Checkpointed, Log, Restored, Snapped};
+pub(crate) use history::{Checkpointed, Forked, Log, Restored, Snapped};
 pub(crate) use lane::{Lane, Listed, Show};
 pub(crate) use work::{Discarded, Doctor, Exported, Keep, Plan, Probe, Ran, Stopped};
 

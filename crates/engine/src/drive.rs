@@ -122,6 +122,8 @@ pub fn own(
         }
     };
     lane.home.forget_links()?;
+    // From here on it holds work, whatever becomes of the record.
+    lane.home.end_fork()?;
     for root in &lane.roots {
         root.workspace.before_mount()?;
     }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use store::restore::Plan;
-use store::{Event as Happened, History, Record, SnapshotId};
+use store::{Event as Happened, History, ManifestId, Record, SnapshotId};
 use tree::TreePath;
 use workspace::LaneHome;
 
@@ -181,12 +181,15 @@ impl LaneHistory {
     }
 
     fn plan(&self, from: &Record, to: &Record, number: usize) -> Result<Plan> {
-        let (Some(now), Some(then)) = (from.roots.get(number), to.roots.get(number)) else {
-            return Ok(Plan::default());
-        };
+        from.roots.get(number).map_or(Ok(Plan::default()), |now| self.plan_from(now.top, to, number))
+    }
+
+    /// What turns a root that stands at `now` into what a record says of it.
+    pub(crate) fn plan_from(&self, now: ManifestId, to: &Record, number: usize) -> Result<Plan> {
+        let Some(then) = to.roots.get(number) else { return Ok(Plan::default()) };
         let gaps: Vec<TreePath> =
             to.gaps.iter().filter(|gap| gap.root as usize == number).map(|gap| gap.path.clone()).collect();
-        let (now, then) = (self.store.manifest(now.top), self.store.manifest(then.top));
+        let (now, then) = (self.store.manifest(now), self.store.manifest(then.top));
         Ok(store::restore::plan(&now, &then, &gaps)?)
     }
 
@@ -196,6 +199,7 @@ impl LaneHistory {
 
     /// Carries out what was planned and noted, and says so in the history.
     fn go(&self, lane: &OpenLane, step: &Step, plans: &[Plan]) -> Result<Restored> {
+        lane.home.forget_links()?;
         let restored = self.carry(lane, plans)?;
         self.store.record_move(&self.key, step.to, clock::now_ms(), step.why.as_bytes())?;
         arrived(lane)?;
@@ -211,7 +215,7 @@ impl LaneHistory {
             .doing(|| format!("end the restore of {}", lane.row.name))
     }
 
-    fn carry(&self, lane: &OpenLane, plans: &[Plan]) -> Result<Restored> {
+    pub(crate) fn carry(&self, lane: &OpenLane, plans: &[Plan]) -> Result<Restored> {
         let mut restored = Restored::default();
         for (root, plan) in lane.roots.iter().zip(plans) {
             restored.removed += plan.removed;
@@ -226,6 +230,8 @@ impl LaneHistory {
     }
 
     fn carry_one(&self, root: &OpenRoot, plan: &Plan) -> Result<Vec<(TreePath, String)>> {
+        // Former uppers are not written: what is put back stands in the lane's own layer, with all the rest.
+        root.workspace.unite(&mut |_| {})?;
         let layer = root.workspace.layer()?;
         let stage = Stage::open(&layer)?;
         let (at, staged) = (layer.fd.as_fd(), stage.fd.as_fd());

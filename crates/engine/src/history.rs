@@ -18,11 +18,13 @@ use ledger::Lane;
 use sandbox::credentials::looks_like_one;
 use sandbox::freeze::{self, Freezer, Mapped};
 use store::{
-    Capture, Captured, Gap, History, Item, ItemKind, LaneKey, ManifestId, NewSnapshot, Pass, Quiescence,
-    Record, Share, Snapshot, SnapshotId, SnapshotKind, Store,
+    Capture, Captured, Gap, History, LaneKey, ManifestId, NewSnapshot, Pass, Quiescence, Record, Share,
+    Snapshot, SnapshotId, SnapshotKind, Store,
 };
 use tree::TreePath;
+use tree::layer::Format;
 
+use crate::beginning;
 use crate::clock;
 use crate::describe;
 use crate::engine::Engine;
@@ -74,6 +76,15 @@ impl Wish {
     }
 }
 
+/// What was captured of a lane.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) roots: Vec<store::Root>,
+    pub(crate) gaps: Vec<Gap>,
+    pub(crate) credentials: Vec<(u32, TreePath)>,
+    pub(crate) captured: Vec<Captured>,
+}
+
 /// Who else may write while a snapshot is taken.
 #[derive(Debug)]
 enum How<'f> {
@@ -89,7 +100,6 @@ enum How<'f> {
 struct Layered<'l> {
     number: u32,
     root: &'l OpenRoot,
-    layer: workspace::LayerAt,
     capture: Capture,
     /// Files of it that are written to by storing.
     mapped: HashSet<(u64, u64)>,
@@ -192,7 +202,7 @@ impl LaneHistory {
     fn capture(&self, lane: &OpenLane, wish: &Wish, how: How<'_>) -> Result<Option<Snapshot>> {
         let mut history = self.read()?;
         if history.position().is_none() {
-            if wish.only_if_changed && !worth_beginning(lane)? {
+            if wish.only_if_changed && !beginning::is_worth(lane)? {
                 return Ok(None);
             }
             self.begin(lane)?;
@@ -203,10 +213,11 @@ impl LaneHistory {
         let mut writer = self.writer(wish.kind)?;
         let mut layers = Vec::with_capacity(lane.roots.len());
         for (number, root) in (0u32..).zip(&lane.roots) {
-            let layer = root.workspace.layer()?;
             let capture = Capture::begin(&self.store, &self.key, number, &workspace::base::boot_id()?);
-            layers.push(Layered { number, root, layer, capture, mapped: HashSet::new() });
+            layers.push(Layered { number, root, capture, mapped: HashSet::new() });
         }
+        // As long as nobody else may write in it.
+        let mut _held = None;
         let quiescence = match how {
             How::Held => {
                 pass(&mut writer, &mut layers, true, None)?;
@@ -220,35 +231,18 @@ impl LaneHistory {
                     return Ok(None);
                 }
                 pass(&mut writer, &mut layers, lock.is_some(), None)?;
-                if lock.is_some() { Quiescence::AtRest } else { Quiescence::Running }
+                let is_ours = lock.is_some();
+                _held = lock;
+                if is_ours { Quiescence::AtRest } else { Quiescence::Running }
             }
             How::Live(freezer) => self.live(&mut writer, &mut layers, freezer)?,
         };
-        let mut roots = Vec::new();
-        let mut captured: Vec<Captured> = Vec::new();
-        let (mut gaps, mut credentials) = (Vec::new(), Vec::new());
-        for Layered { number, root, capture, .. } in layers {
-            credentials.extend(
-                capture.credentials(&|path| looks_like_one(path.as_bytes())).into_iter().map(|p| (number, p)),
-            );
-            let done = capture.finish(&mut writer)?;
-            gaps.extend(done.gaps.iter().map(|(path, reason)| Gap {
-                root: number,
-                path: path.clone(),
-                reason: reason.clone(),
-            }));
-            let before = last.and_then(|record| record.roots.get(number as usize));
-            let base_contents = self.base_contents(&mut writer, root, before, &done)?;
-            roots.push(store::Root {
-                origin: describe::bytes(&root.view.path),
-                base: base_of(&lane.row),
-                layers: Vec::new(),
-                top: done.manifest,
-                base_contents,
-                entries: done.entries,
-                bytes: done.bytes,
-            });
-            captured.push(done);
+        let captures = layers.into_iter().map(|layered| (layered.number, layered.root, layered.capture));
+        let Taken { roots, gaps, credentials, captured } =
+            self.taken(lane, &mut writer, captures.collect(), last)?;
+        if quiescence == Quiescence::AtRest {
+            // A fork need not look for them.
+            let _ = lane.home.note_links(captured.iter().any(|done| done.linked));
         }
         let same = |record: &Record| {
             record.gaps == gaps
@@ -275,11 +269,50 @@ impl LaneHistory {
                 credentials,
             },
         )?;
-        for done in &captured {
+        self.remember(&captured);
+        Ok(Some(snapshot))
+    }
+
+    /// Leaves what is known to the next capture.
+    pub(crate) fn remember(&self, captured: &[Captured]) {
+        for done in captured {
             // Losing it costs the next capture time.
             let _ = done.remember(&self.store);
         }
-        Ok(Some(snapshot))
+    }
+
+    /// Captures of all roots as what a record says of them; `before` is the last record of the lane.
+    pub(crate) fn taken(
+        &self,
+        lane: &OpenLane,
+        writer: &mut store::Writer<'_>,
+        captures: Vec<(u32, &OpenRoot, Capture)>,
+        before: Option<&Record>,
+    ) -> Result<Taken> {
+        let mut taken = Taken::default();
+        for (number, root, capture) in captures {
+            let credentials = capture.credentials(&|path| looks_like_one(path.as_bytes()));
+            taken.credentials.extend(credentials.into_iter().map(|path| (number, path)));
+            let done = capture.finish(writer)?;
+            taken.gaps.extend(done.gaps.iter().map(|(path, reason)| Gap {
+                root: number,
+                path: path.clone(),
+                reason: reason.clone(),
+            }));
+            let before = before.and_then(|record| record.roots.get(number as usize));
+            let base_contents = self.base_contents(writer, root, before, &done)?;
+            taken.roots.push(store::Root {
+                origin: describe::bytes(&root.view.path),
+                base: base_of(&lane.row),
+                layers: Vec::new(),
+                top: done.manifest,
+                base_contents,
+                entries: done.entries,
+                bytes: done.bytes,
+            });
+            taken.captured.push(done);
+        }
+        Ok(taken)
     }
 
     /// Reads a lane that is at work, like a live migration: what takes long while it runs, and what was written meanwhile
@@ -326,18 +359,16 @@ impl LaneHistory {
         let mut writer = self.writer(SnapshotKind::Rescue)?;
         writer.anew();
         for (number, root) in (0u32..).zip(&lane.roots) {
-            let layer = root.workspace.layer()?;
             // Of no boot: what is known of it is not believed.
             let mut capture = Capture::begin(&self.store, &self.key, number, "");
-            let pass = Pass { open_closed: true, ..Pass::at_rest(layer.format) };
-            capture.pass(&mut writer, layer.fd.as_fd(), &pass)?;
+            look(&mut capture, &mut writer, root, &Pass::at_rest(Format::User))?;
             capture.finish(&mut writer)?;
         }
         Ok(writer.finish_pack()?)
     }
 
     /// A writer that leaves room to others.
-    fn writer(&self, kind: SnapshotKind) -> Result<store::Writer<'_>> {
+    pub(crate) fn writer(&self, kind: SnapshotKind) -> Result<store::Writer<'_>> {
         let mut writer = self.store.begin()?;
         writer.entered();
         writer.leave_free(room::floor(room::of(&self.store)?, kind));
@@ -365,63 +396,6 @@ impl LaneHistory {
             true => Err(EngineError::OverBudget { bytes: size.bytes, budget }),
             false => Ok(()),
         }
-    }
-
-    /// Records what the lane was before anything was written in it, so that every history has a first state to go back to.
-    /// A copy is a tree of its own: its first state is what it is when it is first recorded.
-    fn begin(&self, lane: &OpenLane) -> Result<()> {
-        let mut writer = self.writer(SnapshotKind::Start)?;
-        let mut roots = Vec::new();
-        for (number, root) in (0u32..).zip(&lane.roots) {
-            let layer = root.workspace.layer()?;
-            let doing = || format!("look at {}", root.view.path.display());
-            let (top, entries, bytes) = if layer.is_whole {
-                let mut capture =
-                    Capture::begin(&self.store, &self.key, number, &workspace::base::boot_id()?);
-                let pass = Pass { open_closed: false, ..Pass::at_rest(layer.format) };
-                capture.pass(&mut writer, layer.fd.as_fd(), &pass)?;
-                let done = capture.finish(&mut writer)?;
-                (done.manifest, done.entries, done.bytes)
-            } else {
-                let base = root.workspace.base_tree()?;
-                let path = TreePath::root();
-                let entry = base.entry(&path).doing(doing)?;
-                let xattrs = base.xattrs(&path).doing(doing)?;
-                let item = entry.map(|entry| Item {
-                    kind: ItemKind::Dir { opaque: false, redirect: None },
-                    mode: entry.mode,
-                    uid: entry.uid,
-                    gid: entry.gid,
-                    mtime: entry.mtime,
-                    xattrs,
-                    group: None,
-                });
-                (writer.manifest(item.map(|item| (path, item)))?, 1, 0)
-            };
-            roots.push(store::Root {
-                origin: describe::bytes(&root.view.path),
-                base: base_of(&lane.row),
-                layers: Vec::new(),
-                top,
-                base_contents: None,
-                entries,
-                bytes,
-            });
-        }
-        writer.finish(
-            &self.key,
-            NewSnapshot {
-                parent: None,
-                time_ms: lane.row.created_at,
-                kind: SnapshotKind::Start,
-                quiescence: Quiescence::AtRest,
-                message: Vec::new(),
-                roots,
-                gaps: Vec::new(),
-                credentials: Vec::new(),
-            },
-        )?;
-        Ok(())
     }
 
     /// What the origin holds, now, under the paths that the lane has changed since the last snapshot: later the user
@@ -464,17 +438,18 @@ fn pass(
     is_ours: bool,
     trusted_before: Option<tree::Time>,
 ) -> Result<()> {
-    for Layered { layer, capture, mapped, .. } in layers {
-        let at_rest = Pass::at_rest(layer.format);
-        let pass = Pass { open_closed: is_ours, reread: mapped, trusted_before, ..at_rest };
-        capture.pass(writer, layer.fd.as_fd(), &pass)?;
+    for Layered { root, capture, mapped, .. } in layers {
+        let pass =
+            Pass { open_closed: is_ours, reread: mapped, trusted_before, ..Pass::at_rest(Format::User) };
+        look(capture, writer, root, &pass)?;
     }
     Ok(())
 }
 
 /// Finds the files of the layers that are mapped.
 fn note_mapped(layers: &mut [Layered<'_>], mapped: &Mapped) {
-    for Layered { root, layer, mapped: noted, .. } in layers {
+    for Layered { root, mapped: noted, .. } in layers {
+        let Ok(layer) = root.workspace.layer() else { continue };
         let below = mapped.paths().filter_map(|path| path.strip_prefix(&root.view.path).ok());
         // What is not in the layer has lost its name.
         let files = below.filter_map(|path| {
@@ -485,18 +460,21 @@ fn note_mapped(layers: &mut [Layered<'_>], mapped: &Mapped) {
     }
 }
 
-/// True where a lane has something that a first snapshot by itself is worth: an overlay in which something was written. A
-/// copy is a whole tree, which is recorded once somebody asks for it.
-fn worth_beginning(lane: &OpenLane) -> Result<bool> {
-    for root in &lane.roots {
-        let layer = root.workspace.layer()?;
-        let names =
-            kernel::dir::entries(&layer.fd).doing(|| format!("look at {}", root.view.path.display()))?;
-        if !layer.is_whole && !names.is_empty() {
-            return Ok(true);
-        }
+/// One look at everything that a lane has written in one root, in however many layers it lies. The layers are opened for
+/// it: somebody may have sealed some since.
+pub(crate) fn look(
+    capture: &mut Capture,
+    writer: &mut store::Writer<'_>,
+    root: &OpenRoot,
+    pass: &Pass<'_>,
+) -> Result<()> {
+    let layer = root.workspace.layer()?;
+    let pass = Pass { format: layer.format, ..*pass };
+    match root.workspace.stacked()? {
+        Some(stack) => capture.pass_over(writer, &stack, &*root.workspace.base_tree()?, &pass)?,
+        None => capture.pass(writer, layer.fd.as_fd(), &pass)?,
     }
-    Ok(false)
+    Ok(())
 }
 
 /// The history of a lane for this process alone.
@@ -506,7 +484,7 @@ pub fn only_one(lane: &OpenLane) -> Result<Lock> {
 }
 
 /// What identifies the base of a lane.
-fn base_of(row: &Lane) -> Vec<u8> {
+pub(crate) fn base_of(row: &Lane) -> Vec<u8> {
     let head = row.git_head.as_deref().unwrap_or("-");
     format!("live {}.{:09} {} {head}", row.base_sec, row.base_nsec, row.boot_id).into_bytes()
 }

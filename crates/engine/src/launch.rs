@@ -205,7 +205,7 @@ fn mountable(root: &OpenRoot, mode: Mode, mounts: &MountTable) -> Result<()> {
 }
 
 /// The user's home, without links; `None` where there is none.
-fn home_dir() -> Option<PathBuf> {
+pub(crate) fn home_dir() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
     let home = std::fs::canonicalize(home).ok()?;
     (home.is_dir() && home != Path::new("/")).then_some(home)

@@ -4,6 +4,7 @@
 //! Must not print, prompt, or word advice. Reading order: [`engine`] → [`find`] → [`lane`] → [`ops`] → the rest.
 
 mod activity;
+mod beginning;
 pub mod clock;
 pub mod describe;
 pub mod drive;

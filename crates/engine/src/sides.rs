@@ -11,7 +11,7 @@ use tree::compare::{CompareOptions, compare};
 use tree::rename::find_renames;
 use tree::source::Xattr;
 use tree::walk::{Visit, walk};
-use tree::{ChangeSet, Entry, Source, TreePath};
+use tree::{ChangeSet, Entry, Layer, Source, TreePath};
 
 use crate::error::{Doing as _, EngineError, Result};
 use crate::history::LaneHistory;
@@ -145,6 +145,9 @@ impl<'g> Ground<'g> {
                 }
             }
             Side::Now => {
+                if let Some(stack) = self.root.workspace.stacked()? {
+                    return stack_touched(&stack, may);
+                }
                 let layer = self.root.workspace.layer()?;
                 let mut note = |path: &TreePath, entry: &Entry| {
                     let all = may.entry(path.clone()).or_insert(false);
@@ -191,6 +194,26 @@ impl<'g> Ground<'g> {
 /// True for an entry of a layer through which nothing below shows.
 fn cuts(item: &store::Item) -> bool {
     !matches!(item.kind, ItemKind::Dir { opaque: false, redirect: None })
+}
+
+/// The same of a layer that is several.
+fn stack_touched(stack: &dyn Layer, may: &mut May) -> Result<()> {
+    let doing = || "read the lane's layers".to_owned();
+    let mut open = vec![TreePath::root()];
+    while let Some(dir) = open.pop() {
+        may.entry(dir.clone()).or_insert(false);
+        for (name, entry) in stack.names(&dir, true).doing(doing)? {
+            let path = dir.join(name);
+            if !entry.is_some_and(|entry| entry.is_dir()) {
+                may.insert(path, true);
+                continue;
+            }
+            let marks = stack.marks(&path).doing(doing)?;
+            *may.entry(path.clone()).or_insert(false) |= marks.opaque || marks.redirect.is_some();
+            open.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// Directories of a layer that are opaque or redirected.

@@ -243,15 +243,18 @@ impl Layer for Two<'_> {
     fn marks(&self, path: &TreePath) -> Result<DirMarks> {
         let Some(parent) = path.parent() else { return Ok(DirMarks::default()) };
         let place = self.place(path)?.ok_or_else(|| not_there(path))?;
-        let parent = self.place(&parent)?;
-        let plain = parent.as_ref().and_then(Place::through).map(|dir| dir.join(path.name()));
+        let above = self.place(&parent)?;
+        let above = above.as_ref().and_then(Place::through);
         let through = place.through().cloned();
+        let plain = above.map(|dir| dir.join(path.name()));
         let redirect = through.clone().filter(|through| plain.as_ref() != Some(through));
-        Ok(DirMarks {
-            opaque: through.is_none(),
-            xattr_whiteouts: false,
-            redirect: redirect.map(Redirect::Path),
-        })
+        // Two ways to say one thing are one here, as the kernel says it: no cut where nothing shows anyway, a name
+        // where that is enough.
+        let redirect = redirect.map(|from| match from.parent() {
+            Some(dir) if Some(&dir) == above => Redirect::Name(from.name().to_vec()),
+            _ => Redirect::Path(from),
+        });
+        Ok(DirMarks { opaque: through.is_none() && above.is_some(), xattr_whiteouts: false, redirect })
     }
 
     fn names(&self, path: &TreePath, all: bool) -> Result<Vec<LayerName>> {

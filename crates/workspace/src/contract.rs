@@ -10,7 +10,7 @@ use std::time::Duration;
 use kernel::mountspec::{MountSpec, MountWhat};
 use tree::copy::Progress;
 use tree::layer::Format;
-use tree::{ChangeSet, Recall, Source, TreePath};
+use tree::{ChangeSet, Recall, Source, Stack, TreePath};
 
 use crate::choose::Strategy;
 use crate::error::Result;
@@ -96,6 +96,20 @@ pub trait Workspace: std::fmt::Debug {
     fn unite(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool> {
         let _ = progress;
         Ok(false)
+    }
+
+    /// Makes the layers of the same root in `child`, a new lane, with nothing in them: for a state that is then put there.
+    /// Called by the holder of the child's lock.
+    fn begin_in(&self, child: &LaneHome) -> Result<()>;
+
+    /// Everything that was written as one layer, where [`Workspace::layer`] stands on former ones.
+    fn stacked(&self) -> Result<Option<Stack<'static>>> {
+        Ok(None)
+    }
+
+    /// The former ones alone, as one layer.
+    fn former(&self) -> Result<Option<Stack<'static>>> {
+        Ok(None)
     }
 
     /// True where [`Workspace::layer`] stands on former ones, which hold the rest of what was written.

@@ -28,7 +28,7 @@ use crate::contract::{Cost, LayerAt, Root, Workspace};
 use crate::error::{Doing as _, Error, Result};
 use crate::fork::{self, Forked, Making};
 use crate::home::{HomeDir, LaneHome, Layers, MountMode, remove_below};
-use crate::manifest::{self, Manifest, RecordOptions, is_same_state, record};
+use crate::manifest::{self, Draft, Manifest, RecordOptions, is_same_state, record};
 use crate::measure::allocated_below;
 
 /// One root as a copy of its origin.
@@ -161,6 +161,17 @@ impl Workspace for CopyWorkspace {
         let (copied, name) = (self.load(&self.copied_name())?, self.copied_name());
         let layers = child.layers(self.root.index)?;
         fork::copy(&self.copy()?, &copied, (child, &layers), &name, making.progress)
+    }
+
+    fn begin_in(&self, child: &LaneHome) -> Result<()> {
+        let copied = self.load(&self.copied_name())?;
+        let layers = child.layers(self.root.index)?;
+        let dir = layers.open_dir()?;
+        node::mkdir_at(&dir, &layers.name("c"), 0o700).doing("make copy", &layers.copy)?;
+        // Nothing in it is as it was copied: what comes is compared with the base by its content.
+        let mut draft = Draft::begin(child.dir())?;
+        copied.unread().for_each(|path| draft.push_unread(&path));
+        draft.publish(&self.copied_name())
     }
 
     fn exclusive_bytes(&self, _is_shared: &dyn Fn(&str) -> bool) -> Result<u64> {

@@ -197,6 +197,26 @@ impl Workspace for OverlayWorkspace {
         fork::overlay(self, child, making)
     }
 
+    fn begin_in(&self, child: &LaneHome) -> Result<()> {
+        let layers = child.layers(self.root.index)?;
+        make_upper(layers.open_dir()?.as_fd(), self.origin()?.fd(), &layers)
+    }
+
+    fn stacked(&self) -> Result<Option<Stack<'static>>> {
+        let opened = self.layers.open_all()?;
+        if opened.sealed.is_empty() {
+            return Ok(None);
+        }
+        opened.into_stack(self.format()).map(Some).doing("read layers", &self.layers.upper)
+    }
+
+    fn former(&self) -> Result<Option<Stack<'static>>> {
+        let mut sealed = self.layers.open_all()?.sealed.into_iter();
+        let Some(top) = sealed.next() else { return Ok(None) };
+        let former = Stack::of_dirs(top, sealed.collect(), self.format());
+        former.map(Some).doing("read layers", &self.layers.upper)
+    }
+
     fn unite(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool> {
         if !self.is_stacked()? {
             return Ok(false);

@@ -9,6 +9,7 @@ pub(crate) mod discard;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod export;
+pub(crate) mod fork;
 pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod keep;
@@ -108,6 +109,7 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Restore(args) => restore::run(context, args),
         Verb::Undo(args) => restore::undo(context, args),
         Verb::Redo(args) => restore::redo(context, args),
+        Verb::Fork(args) => fork::run(context, args),
         Verb::Diff(args) => diff::run(context, args),
         Verb::Keep(args) => keep::run(context, args),
         Verb::Export(args) => export::run(context, args),

@@ -1,14 +1,15 @@
 //! Answers of the verbs that deal with snapshots.
 
 use engine::missed::Missed;
+use engine::ops::fork::{ForkAnswer, WhyCopied};
 use engine::ops::log::{LogAnswer, SnapshotView};
 use engine::ops::restore::RestoreAnswer;
 use engine::ops::snap::SnapAnswer;
 use engine::view::RunView;
 use serde::Serialize;
 
-use super::lane::Run;
-use super::{Gap, text, time};
+use super::lane::{Lane, Run};
+use super::{Gap, path, text, time};
 
 /// One snapshot.
 #[derive(Debug, Serialize)]
@@ -167,6 +168,51 @@ impl Restored {
             changed: answer.restored.changed,
             removed: answer.restored.removed,
             left: answer.restored.left.iter().map(|(root, path, why)| Gap::new(root, path, why)).collect(),
+        }
+    }
+}
+
+/// The answer of `fork`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Forked {
+    lane: Lane,
+    parent: String,
+    parent_id: String,
+    snapshot: Option<Snapshot>,
+    roots: Vec<ForkedRoot>,
+    left: Vec<Gap>,
+}
+
+/// One root of a fork.
+#[derive(Debug, Serialize)]
+struct ForkedRoot {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    shared: bool,
+    copied: Option<&'static str>,
+    squashed: usize,
+}
+
+impl Forked {
+    pub(crate) fn new(answer: &ForkAnswer) -> Forked {
+        let roots = answer.roots.iter().map(|root| {
+            let (path, path_bytes) = path(&root.path);
+            let copied = root.why_copied.map(|why| match why {
+                WhyCopied::HardLinks => "hard-links",
+                WhyCopied::Inside => "inside",
+                WhyCopied::NotMovable => "not-movable",
+                WhyCopied::IsCopy => "copy",
+            });
+            ForkedRoot { path, path_bytes, shared: root.shared, copied, squashed: root.squashed }
+        });
+        Forked {
+            lane: Lane::new(&answer.lane),
+            parent: answer.parent.clone(),
+            parent_id: answer.parent_id.clone(),
+            snapshot: answer.from.as_ref().map(Snapshot::new),
+            roots: roots.collect(),
+            left: answer.left.iter().map(|(root, path, why)| Gap::new(root, path, why)).collect(),
         }
     }
 }

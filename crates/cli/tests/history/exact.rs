@@ -8,7 +8,7 @@ use crate::view::View;
 use crate::world::{World, each, everybody, once, word};
 
 /// Steps of work, one on top of the other, that touch everything that a layer can hold.
-const STEPS: [&str; 9] = [
+pub(crate) const STEPS: [&str; 9] = [
     // Files of every size, empty ones, modes, times to the nanosecond.
     r#"
 import os

@@ -8,6 +8,7 @@
 
 mod damage;
 mod exact;
+mod fork;
 mod kills;
 mod power;
 mod random;

@@ -114,6 +114,11 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("log", &world.json(&["log", "--all"]));
         is("log", &world.json(&["log", "--usage"]));
         is("show", &world.json(&["show"]));
+        is("fork", &world.json(&["fork", "one", "two"]));
+        is("fork", &world.json(&["fork", "one", "three", "--at", "one"]));
+        for lane in ["two", "three"] {
+            world.ok(&["discard", lane, "--now", "--yes"]);
+        }
         let planned = world.run(&["gc", "--dry-run", "--budget", "0", "--json"]).expect_code(1);
         is("gc", &serde_json::from_slice(&planned.stdout).expect("a document"));
         is("gc", &world.json(&["gc", "--yes"]));

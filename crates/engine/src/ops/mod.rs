@@ -6,6 +6,7 @@ pub mod discard;
 pub mod doctor;
 pub mod exec;
 pub mod export;
+pub mod fork;
 pub mod fsck;
 pub mod gc;
 pub mod keep;

@@ -309,7 +309,7 @@ fn name_for(engine: &Engine, request: &NewRequest, top: &Path) -> Result<String>
     }
 }
 
-fn create_home(engine: &Engine) -> Result<(LaneHome, Lock)> {
+pub(crate) fn create_home(engine: &Engine) -> Result<(LaneHome, Lock)> {
     loop {
         match LaneHome::create(engine.state().path(), &clock::new_id()) {
             // Forty random bits met an older lane: another draw.

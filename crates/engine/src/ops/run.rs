@@ -419,7 +419,7 @@ fn looked_at(
     on_record: bool,
 ) -> Result<RunAnswer> {
     let (deltas, drift) = lane.summed_with_drift()?;
-    *linked = Some(deltas.iter().any(|delta| delta.set.linked));
+    *linked = Some(deltas.iter().any(|delta| delta.set.linked || !delta.set.gaps.is_empty()));
     let changes: Vec<RootChanges> =
         deltas.iter().map(|delta| RootChanges { root: delta.root.clone(), counts: delta.counts() }).collect();
     let name = lane.row.name.clone();

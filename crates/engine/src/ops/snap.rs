@@ -41,7 +41,7 @@ pub struct SnapAnswer {
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A live lane's snapshots are taken by its watch, which knows how to make it stand.
-fn ask_the_watch(
+pub(crate) fn ask_the_watch(
     lane: &lane::OpenLane,
     history: &LaneHistory,
     wish: &Wish,

@@ -34,6 +34,8 @@ pub(super) struct Reader<'w, 's> {
     pub(super) writer: &'w mut Writer<'s>,
     pub(super) format: Format,
     pub(super) open_closed: bool,
+    /// The same for directories.
+    pub(super) open_dirs: bool,
     /// Directories that were opened up, with the mode that they had.
     pub(super) closed: Vec<(TreePath, u32)>,
 }
@@ -132,7 +134,7 @@ impl Reader<'_, '_> {
         let mut item = item(kind, entry);
         item.xattrs = bounded(xattrs_at(dir, name).map_err(Error::Unreadable)?)?;
         let mut entry = entry.clone();
-        if entry.mode & LIST != LIST && self.may_open(&entry) && !path.is_root() {
+        if entry.mode & LIST != LIST && self.open_dirs && self.may_open(&entry) && !path.is_root() {
             meta::set_mode_at(dir, name, entry.mode | LIST).map_err(Error::Unreadable)?;
             self.closed.push((path.clone(), entry.mode));
             // Its status time is about to change once more: it is read again the next time.

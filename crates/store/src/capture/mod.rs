@@ -11,6 +11,7 @@
 pub(crate) mod base;
 mod entry;
 mod known;
+mod stacked;
 pub(crate) mod stamps;
 
 use std::collections::{HashMap, HashSet};
@@ -20,9 +21,9 @@ use std::sync::Arc;
 use kernel::meta;
 use kernel::publish::Draft;
 use tree::dir::{entry_at, entry_of};
-use tree::layer::Format;
+use tree::layer::{DirMarks, Format};
 use tree::walk::{Mounts, Visit, walk_dirs};
-use tree::{Entry, Time, TreePath};
+use tree::{Entry, Layer, Source, Time, TreePath};
 
 use crate::encode::MAX_PATH;
 use crate::error::{Error, Result, Stepping as _};
@@ -98,6 +99,8 @@ pub struct Captured {
     pub gaps: Vec<(TreePath, String)>,
     /// Files that were read, by the last pass.
     pub read: u64,
+    /// Files in it have several names, or something could not be looked at.
+    pub linked: bool,
     lane: LaneKey,
     root: u32,
     boot: Boot,
@@ -132,24 +135,61 @@ impl Capture {
     /// Walks the layer and reads what is not known. What the pass before has read counts as known, what it could not
     /// read is tried again. An error is the store's; what cannot be read of the layer is a gap.
     pub fn pass(&mut self, writer: &mut Writer<'_>, layer: BorrowedFd<'_>, pass: &Pass<'_>) -> Result<()> {
+        let undated = meta::is_in_memory(layer).stepping("look at", b"layer")?;
+        self.walk(writer, pass, undated, &mut |walk| {
+            let done = walk.run(layer);
+            walk.reader.close_again(layer);
+            done
+        })
+    }
+
+    /// The same of several layers that are to be taken as one, over `lower`.
+    pub fn pass_over(
+        &mut self,
+        writer: &mut Writer<'_>,
+        layer: &dyn Layer,
+        lower: &dyn Source,
+        pass: &Pass<'_>,
+    ) -> Result<()> {
+        let top = layer.on_disk(&TreePath::root()).stepping("look at", b"layer")?;
+        let undated = match &top {
+            Some((top, _)) => meta::is_in_memory(top).stepping("look at", b"layer")?,
+            None => true,
+        };
+        self.walk(writer, pass, undated, &mut |walk| walk.run_over(layer, lower))
+    }
+
+    fn walk(
+        &mut self,
+        writer: &mut Writer<'_>,
+        pass: &Pass<'_>,
+        undated: bool,
+        run: &mut dyn FnMut(&mut Walk<'_, '_, '_>) -> Result<()>,
+    ) -> Result<()> {
         let begun = match pass.trusted_before {
             Some(time) => time,
             None => writer.store().now()?,
         };
         let mut walk = Walk {
-            reader: Reader { writer, format: pass.format, open_closed: pass.open_closed, closed: Vec::new() },
+            reader: Reader {
+                writer,
+                format: pass.format,
+                open_closed: pass.open_closed,
+                open_dirs: true,
+                closed: Vec::new(),
+            },
             pass,
             known: &self.known,
             at: 0,
             found: Known { dev: 0, trusted_before: begun, seen: Vec::with_capacity(self.known.seen.len()) },
             groups: HashMap::new(),
-            undated: meta::is_in_memory(layer).stepping("look at", b"layer")?,
+            cuts: Cuts::default(),
+            undated,
             gaps: Vec::new(),
             read: 0,
             news: false,
         };
-        let done = walk.run(layer);
-        walk.reader.close_again(layer);
+        let done = run(&mut walk);
         let Walk { mut found, groups, gaps, read, news, .. } = walk;
         done?;
         group(&mut found.seen, groups);
@@ -176,6 +216,7 @@ impl Capture {
             manifest,
             entries: seen.len() as u64,
             bytes: seen.iter().filter(first).map(|seen| seen.item.size()).fold(0, u64::saturating_add),
+            linked: !self.gaps.is_empty() || seen.iter().any(|seen| seen.item.group.is_some()),
             gaps: self.gaps,
             read: self.read,
             lane: self.lane,
@@ -203,6 +244,28 @@ impl Captured {
 /// Why what lies very deep is not in a snapshot.
 const TOO_LONG: &str = "what lies below has a path that is too long";
 
+/// Which directories on the way show nothing of the base. Below them a mark that cuts says nothing more, and is left out:
+/// so equal trees have equal manifests, however their layers came about.
+#[derive(Debug, Default)]
+struct Cuts {
+    /// Directories above, each with whether it merges with one of the base.
+    above: Vec<(TreePath, bool)>,
+}
+
+impl Cuts {
+    /// Makes the marks of a directory what they say. Directories come in the order of a walk.
+    fn settle(&mut self, path: &TreePath, kind: &mut ItemKind) {
+        let ItemKind::Dir { opaque, redirect } = kind else { return };
+        while self.above.last().is_some_and(|(above, _)| !path.starts_with(above) || path == above) {
+            self.above.pop();
+        }
+        let shows = self.above.last().is_none_or(|(_, merges)| *merges);
+        *opaque &= shows;
+        let merges = redirect.is_some() || shows && !*opaque;
+        self.above.push((path.clone(), merges));
+    }
+}
+
 struct Walk<'a, 'w, 's> {
     reader: Reader<'w, 's>,
     pass: &'a Pass<'a>,
@@ -211,6 +274,7 @@ struct Walk<'a, 'w, 's> {
     at: usize,
     found: Known,
     groups: Groups,
+    cuts: Cuts,
     /// Not every change of content has a date here.
     undated: bool,
     gaps: Vec<(TreePath, String)>,
@@ -224,7 +288,7 @@ impl Walk<'_, '_, '_> {
         match entry_at(layer, b"") {
             Ok(Some(entry)) => {
                 self.found.dev = entry.dev;
-                self.visit(layer, b"", &root, &entry)?;
+                self.visit((layer, b""), &root, &entry, None)?;
             }
             Ok(None) => {}
             Err(error) => return Err(error).stepping("read", b"layer"),
@@ -238,7 +302,7 @@ impl Walk<'_, '_, '_> {
                 long.push((visited.path.clone(), TOO_LONG.to_owned()));
                 return Visit::SkipBelow;
             }
-            match self.visit(visited.dir, visited.name, visited.path, visited.entry) {
+            match self.visit((visited.dir, visited.name), visited.path, visited.entry, None) {
                 Ok(()) => Visit::Enter,
                 Err(error) => {
                     failed = Some(error);
@@ -248,6 +312,11 @@ impl Walk<'_, '_, '_> {
         });
         self.gaps.extend(gaps);
         self.gaps.append(&mut long);
+        self.settle_gaps();
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn settle_gaps(&mut self) {
         for (path, why) in &mut self.gaps {
             // No record can hold the path itself: it says where the way there ends.
             while path.as_bytes().len() > MAX_PATH {
@@ -257,16 +326,26 @@ impl Walk<'_, '_, '_> {
         }
         self.gaps.sort();
         self.gaps.dedup();
-        failed.map_or(Ok(()), Err)
     }
 
-    fn visit(&mut self, dir: BorrowedFd<'_>, name: &[u8], path: &TreePath, entry: &Entry) -> Result<()> {
-        if let Some(item) = self.unchanged(path, entry) {
+    /// Takes an entry in. `marks` are those of a directory, where they are not to be read from it.
+    fn visit(
+        &mut self,
+        (dir, name): (BorrowedFd<'_>, &[u8]),
+        path: &TreePath,
+        entry: &Entry,
+        marks: Option<&DirMarks>,
+    ) -> Result<()> {
+        if let Some(item) = self.known_item(path, entry, marks) {
             self.take(path, Stamp { ino: entry.ino, ctime: entry.ctime }, item, entry);
             return Ok(());
         }
         match self.reader.read(dir, name, path, entry) {
-            Ok(Some(read)) => {
+            Ok(Some(mut read)) => {
+                if let (ItemKind::Dir { opaque, redirect }, Some(marks)) = (&mut read.item.kind, marks) {
+                    (*opaque, *redirect) = (marks.opaque, marks.redirect.clone());
+                }
+                self.cuts.settle(path, &mut read.item.kind);
                 self.read += u64::from(entry.is_file());
                 self.news = true;
                 let mut stamp = Stamp { ino: read.entry.ino, ctime: read.entry.ctime };
@@ -285,6 +364,20 @@ impl Walk<'_, '_, '_> {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// What is known of an entry, where that is still true of its marks too.
+    fn known_item(&mut self, path: &TreePath, entry: &Entry, marks: Option<&DirMarks>) -> Option<Arc<Item>> {
+        let item = self.unchanged(path, entry)?;
+        if let ItemKind::Dir { .. } = &item.kind {
+            let mut kind = match marks {
+                Some(marks) => ItemKind::Dir { opaque: marks.opaque, redirect: marks.redirect.clone() },
+                None => item.kind.clone(),
+            };
+            self.cuts.settle(path, &mut kind);
+            return (kind == item.kind).then_some(item);
+        }
+        Some(item)
     }
 
     /// What is known of an entry, where that is still true.

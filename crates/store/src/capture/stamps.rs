@@ -106,6 +106,21 @@ pub(super) fn save(
     written.stepping("write stamps", &name)
 }
 
+impl Store {
+    /// Lets a lane know what another one knows of the same files; what it knows already stays. It is never written in place,
+    /// so that both may have one file.
+    pub fn share_known(&self, from: &LaneKey, to: &LaneKey, roots: u32) -> Result<()> {
+        for root in 0..roots {
+            let (old, new) = (name(from, root), name(to, root));
+            match node::link_at(&self.stamps, old.as_bytes(), &self.stamps, new.as_bytes()) {
+                Err(error) if error.is_not_found() || error.errno == kernel::Errno::EXIST => {}
+                other => other.stepping("link stamps", &new)?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Removes the stamps of all roots of a lane.
 pub(crate) fn forget(store: &Store, lane: &LaneKey) -> Result<()> {
     for item in dir::entries(&store.stamps).stepping("list", b"stamps")? {
