@@ -186,6 +186,7 @@ fn hint(error: &EngineError) -> Option<String> {
         }
         E::Store(_) => "`lane fsck` checks every snapshot and names what is damaged.".into(),
         E::Live { name, .. } => format!("`lane stop {name}` ends them."),
+        E::NotStill { name } => format!("Nothing was touched. Try again, or `lane stop {name}` first."),
         E::Busy { name, .. } => format!("wait for it, or look with `lane show {name}`."),
         E::Damaged { name, .. } => {
             format!("`lane discard {name} --now` removes what is left; `lane doctor` looks for more.")

@@ -161,6 +161,12 @@ pub enum EngineError {
         /// Its supervisor.
         pid: Option<i32>,
     },
+    /// Its processes could not be made to stand still.
+    #[error("the processes of lane '{name}' could not be made to stand still")]
+    NotStill {
+        /// The lane.
+        name: String,
+    },
     /// Another command holds the lane.
     #[error("another command works on lane '{name}'")]
     Busy {
@@ -389,7 +395,9 @@ impl EngineError {
             | E::RemovesMuch { .. }
             | E::TargetExists { .. }
             | E::TargetInside { .. } => ErrorKind::User,
-            E::Live { .. } | E::Busy { .. } | E::RestsOnMoved { .. } => ErrorKind::Conflict,
+            E::Live { .. } | E::NotStill { .. } | E::Busy { .. } | E::RestsOnMoved { .. } => {
+                ErrorKind::Conflict
+            }
             E::OriginGone { .. }
             | E::HiddenMoved { .. }
             | E::Refused { .. }

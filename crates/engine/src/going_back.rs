@@ -8,14 +8,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use store::restore::Plan;
-use store::{Event as Happened, History, ManifestId, Record, SnapshotId};
+use store::{Event as Happened, History, ManifestId, Record, SnapshotId, SnapshotKind};
 use tree::TreePath;
 use workspace::LaneHome;
 
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
-use crate::history::{LaneHistory, only_one};
+use crate::history::{LaneHistory, Wish, only_one};
 use crate::lane::{OpenLane, OpenRoot};
 use crate::monitor::{Event, Monitor};
 
@@ -33,12 +33,31 @@ pub struct Step {
     why: String,
     /// Where in the history its last event was.
     after: Option<u64>,
+    /// It went through the view of a lane at work ([`crate::going_back_live`]).
+    live: bool,
 }
 
 impl Step {
+    /// A step through the view of a lane at work, which stands at the end of `history`.
+    pub(crate) fn live(history: &History, from: SnapshotId, to: SnapshotId, why: &str) -> Step {
+        let after = history.events.last().map(|logged| logged.offset);
+        Step { from, to, why: why.to_owned(), after, live: true }
+    }
+
+    /// True for one through the view of a lane at work.
+    pub(crate) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// The verb's word.
+    pub(crate) fn why(&self) -> &str {
+        &self.why
+    }
+
     fn text(&self) -> String {
         let after = self.after.map(|after| format!("after {after}\n")).unwrap_or_default();
-        format!("restoring 1\nfrom {}\nto {}\nwhy {}\n{after}", self.from, self.to, self.why)
+        let live = if self.live { "live\n" } else { "" };
+        format!("restoring 1\nfrom {}\nto {}\nwhy {}\n{after}{live}", self.from, self.to, self.why)
     }
 
     fn read(text: &[u8]) -> Option<Step> {
@@ -50,8 +69,14 @@ impl Step {
         let to = SnapshotId::from_hex(lines.next()?.strip_prefix("to ")?)?;
         let why = lines.next()?.strip_prefix("why ")?.to_owned();
         // Notes of earlier versions end here.
-        let after = lines.next().and_then(|line| line.strip_prefix("after ")?.parse().ok());
-        Some(Step { from, to, why, after })
+        let (mut after, mut live) = (None, false);
+        for line in lines {
+            match line.strip_prefix("after ") {
+                Some(offset) => after = offset.parse().ok(),
+                None => live |= line == "live",
+            }
+        }
+        Some(Step { from, to, why, after, live })
     }
 
     /// True where the restore had come to its end: after a power failure a note may be back that was removed. The history is
@@ -69,7 +94,7 @@ impl Step {
     }
 
     /// The step of a lane that is in the middle of one.
-    fn of(home: &LaneHome, name: &str) -> Result<Option<Step>> {
+    pub(crate) fn of(home: &LaneHome, name: &str) -> Result<Option<Step>> {
         let doing = || format!("look at the restore of {name}");
         let file = match kernel::open::file_beneath(&home.dir().fd, NOTE) {
             Err(error) if error.is_not_found() => return Ok(None),
@@ -85,14 +110,14 @@ impl Step {
         }
     }
 
-    fn note(&self, lane: &OpenLane) -> Result<()> {
+    pub(crate) fn note(&self, lane: &OpenLane) -> Result<()> {
         kernel::publish::write_file(&lane.home.dir().fd, NOTE, self.text().as_bytes(), 0o600)
             .doing(|| format!("note the restore of {}", lane.row.name))
     }
 }
 
 /// The layers are at one snapshot again.
-fn arrived(lane: &OpenLane) -> Result<()> {
+pub(crate) fn arrived(lane: &OpenLane) -> Result<()> {
     match kernel::node::unlink_at(&lane.home.dir().fd, NOTE) {
         Err(error) if error.is_not_found() => Ok(()),
         other => other.doing(|| format!("end the restore of {}", lane.row.name)),
@@ -145,7 +170,7 @@ impl LaneHistory {
         let (here, there) = (self.record(&history, from)?, self.record(&history, to)?);
         let plans = self.plans(lane, here, there)?;
         let after = history.events.last().map(|logged| logged.offset);
-        let step = Step { from, to, why: why.to_owned(), after };
+        let step = Step { from, to, why: why.to_owned(), after, live: false };
         step.note(lane)?;
         match self.go(lane, &step, &plans) {
             Ok(restored) => Ok(restored),
@@ -166,6 +191,9 @@ impl LaneHistory {
             arrived(lane)?;
             return Ok(Settled::Nothing);
         }
+        if step.live {
+            return self.settle_after_live(lane, step);
+        }
         let (from, to) = (self.record(&history, step.from)?, self.record(&history, step.to)?);
         let Err(error) = self.plans(lane, from, to).and_then(|plans| self.go(lane, &step, &plans)) else {
             return Ok(Settled::Finished);
@@ -178,6 +206,23 @@ impl LaneHistory {
             }
             Err(_) => Err(error),
         }
+    }
+
+    /// Finishes at rest what was begun in the view of a live lane. What the layers hold meanwhile no snapshot says.
+    fn settle_after_live(&self, lane: &OpenLane, step: Step) -> Result<Settled> {
+        for root in &lane.roots {
+            let layer = root.workspace.layer()?;
+            tree::remove::remove_tree(layer.fd.as_fd(), tree::equal::STAGE)
+                .doing(|| format!("end the restore of {}", lane.row.name))?;
+        }
+        self.take_held(lane, &Wish::automatic(SnapshotKind::Rescue))?;
+        let history = self.read()?;
+        let here = history.position().unwrap_or(step.from);
+        let step = Step { from: here, live: false, ..step };
+        step.note(lane)?;
+        let (from, to) = (self.record(&history, step.from)?, self.record(&history, step.to)?);
+        self.go(lane, &step, &self.plans(lane, from, to)?)?;
+        Ok(Settled::Finished)
     }
 
     fn plan(&self, from: &Record, to: &Record, number: usize) -> Result<Plan> {

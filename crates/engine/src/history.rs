@@ -94,6 +94,8 @@ enum How<'f> {
     After,
     /// The lane's processes, which can be made to stand still.
     Live(Option<&'f mut Freezer>),
+    /// The lane's processes, which stand still all the while.
+    Still(&'f Mapped),
 }
 
 /// A root with what is being captured of it.
@@ -199,6 +201,21 @@ impl LaneHistory {
         self.capture(lane, wish, How::Live(freezer))
     }
 
+    /// Takes a snapshot of a lane whose processes stand still. The caller holds [`only_one`].
+    pub(crate) fn take_still(
+        &self,
+        lane: &OpenLane,
+        wish: &Wish,
+        mapped: &Mapped,
+    ) -> Result<Option<Snapshot>> {
+        self.capture(lane, wish, How::Still(mapped))
+    }
+
+    /// Takes a snapshot of a lane whose lock the caller holds, and [`only_one`].
+    pub(crate) fn take_held(&self, lane: &OpenLane, wish: &Wish) -> Result<Option<Snapshot>> {
+        self.capture(lane, wish, How::Held)
+    }
+
     fn capture(&self, lane: &OpenLane, wish: &Wish, how: How<'_>) -> Result<Option<Snapshot>> {
         let mut history = self.read()?;
         if history.position().is_none() {
@@ -236,6 +253,11 @@ impl LaneHistory {
                 if is_ours { Quiescence::AtRest } else { Quiescence::Running }
             }
             How::Live(freezer) => self.live(&mut writer, &mut layers, freezer)?,
+            How::Still(mapped) => {
+                note_mapped(&mut layers, mapped);
+                pass(&mut writer, &mut layers, false, None)?;
+                if mapped.is_whole() { Quiescence::Frozen } else { Quiescence::Running }
+            }
         };
         let captures = layers.into_iter().map(|layered| (layered.number, layered.root, layered.capture));
         let Taken { roots, gaps, credentials, captured } =
@@ -481,6 +503,12 @@ pub(crate) fn look(
 pub fn only_one(lane: &OpenLane) -> Result<Lock> {
     kernel::lock::exclusive_blocking(&lane.home.dir().fd, LOCK, PATIENCE)
         .doing(|| format!("wait for another snapshot of {}", lane.row.name))
+}
+
+/// [`only_one`], where nobody has it.
+pub(crate) fn try_only_one(lane: &OpenLane) -> Result<Option<Lock>> {
+    kernel::lock::try_exclusive(&lane.home.dir().fd, LOCK)
+        .doing(|| format!("look for another snapshot of {}", lane.row.name))
 }
 
 /// What identifies the base of a lane.

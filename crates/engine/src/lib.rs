@@ -12,6 +12,7 @@ pub mod engine;
 pub mod error;
 pub mod find;
 pub mod going_back;
+mod going_back_live;
 mod grants;
 mod hiding;
 pub mod history;

@@ -91,7 +91,7 @@ pub fn finish_restore(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) ->
     let lane = crate::lane::open(engine, row.clone())?;
     match lane.home.try_lock()? {
         Some(_lock) => crate::going_back::settle(engine, &lane, monitor),
-        None => Ok(()),
+        None => crate::going_back_live::settle(engine, &lane),
     }
 }
 

@@ -4,10 +4,11 @@
 //! both show the base there.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use store::{ItemKind, Manifest, Record, SnapshotId};
 use tree::compare::{CompareOptions, compare};
+use tree::equal::Equalled;
 use tree::rename::find_renames;
 use tree::source::Xattr;
 use tree::walk::{Visit, walk};
@@ -82,6 +83,29 @@ impl std::fmt::Debug for Ground<'_> {
 impl<'g> Ground<'g> {
     /// Compares two sides.
     pub fn compare(&self, left: &Side, right: &Side) -> Result<Compared<'g>> {
+        let may = self.may(left, right)?;
+        let doing = || format!("compare {}", self.root.view.path.display());
+        let (left, right) = (self.source(left)?, self.source(right)?);
+        let skip = self.root.skipped.clone();
+        let options = CompareOptions { skip: &skip, ..CompareOptions::default() };
+        let set =
+            compare(&Narrow { inner: &*left, may: &may }, &Narrow { inner: &*right, may: &may }, options)
+                .doing(doing)?;
+        let set = find_renames(set, &*left, &*right);
+        Ok(Compared { left, right, set })
+    }
+
+    /// Makes the root's view, of which `top` is the top, what `right` is, wherever that differs from `left`.
+    pub fn make_equal(&self, left: &Side, right: &Side, top: BorrowedFd<'_>) -> Result<Equalled> {
+        let may = self.may(left, right)?;
+        let (left, right) = (self.source(left)?, self.source(right)?);
+        let (have, want) = (Narrow { inner: &*left, may: &may }, Narrow { inner: &*right, may: &may });
+        tree::equal::make_equal(top, &want, &have)
+            .doing(|| format!("restore {}", self.root.view.path.display()))
+    }
+
+    /// The paths at which two sides may differ.
+    fn may(&self, left: &Side, right: &Side) -> Result<May> {
         let mut may = May::new();
         match (left, right) {
             (Side::Snapshot(a), Side::Snapshot(b)) => {
@@ -100,15 +124,7 @@ impl<'g> Ground<'g> {
                 }
             }
         }
-        let doing = || format!("compare {}", self.root.view.path.display());
-        let (left, right) = (self.source(left)?, self.source(right)?);
-        let skip = self.root.skipped.clone();
-        let options = CompareOptions { skip: &skip, ..CompareOptions::default() };
-        let set =
-            compare(&Narrow { inner: &*left, may: &may }, &Narrow { inner: &*right, may: &may }, options)
-                .doing(doing)?;
-        let set = find_renames(set, &*left, &*right);
-        Ok(Compared { left, right, set })
+        Ok(may)
     }
 
     fn record(&self, id: SnapshotId) -> Result<&'g store::Root> {

@@ -75,6 +75,9 @@ const QUIET: Duration = Duration::from_millis(1500);
 const BURST: u32 = 8;
 const REFILL: Duration = Duration::from_secs(2);
 
+/// The answer where nothing has changed since the last snapshot, and that was to be left out.
+pub(crate) const UNCHANGED: &[u8] = b"=";
+
 /// A watch that stands.
 #[derive(Debug)]
 pub struct Watch {
@@ -294,10 +297,10 @@ impl Post {
             }
             return;
         }
-        let wish = Wish { kind, message, only_if_changed: false };
+        let wish = Wish { kind, message, only_if_changed: kind == SnapshotKind::Rescue };
         match self.take(&wish) {
             Ok(Some(snapshot)) => asked.answer(format!("+{}", snapshot.id).as_bytes()),
-            Ok(None) => asked.answer(b"-nothing"),
+            Ok(None) => asked.answer(UNCHANGED),
             Err(error) => {
                 let mut why = error.with_causes();
                 why.truncate(sandbox::channel::LONGEST - 1);

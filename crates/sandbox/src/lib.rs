@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`plan`] (what is to be built, as data) → [`view`] (facts of the host become that
 //! plan) → [`filter`] (the seccomp table) → [`spawn`] (outer) → `init` (inner) → [`supervise`] (from
-//! outside, while it runs) → [`notify`] and `rename` (calls carried out for the lane) → [`freeze`] (a live lane stands still).
+//! outside, while it runs) → [`notify`] and `rename` (calls carried out for the lane) → [`freeze`] (a live lane stands still) →
+//! [`reach`] (its view from outside).
 //!
 //! Invariants: a wall that was asked for and cannot be built ends the start, nothing is executed; nothing
 //! is ever mounted in the host's mount namespace; everything dies with pid 1, and pid 1 with its parent.
@@ -22,6 +23,7 @@ pub mod notify;
 mod order;
 pub mod plan;
 pub mod preset;
+pub mod reach;
 mod rename;
 pub mod report;
 mod rootfs;

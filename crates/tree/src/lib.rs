@@ -13,6 +13,7 @@ mod descent;
 mod digest;
 pub mod dir;
 pub mod entry;
+pub mod equal;
 pub mod flatten;
 pub mod layer;
 pub mod layer_copy;

@@ -156,6 +156,10 @@ fn snap_is_struck(world: &World, strikes: &[Strike]) {
 /// `verb` gives the arguments that go from a state that nobody has recorded to the second of two that were.
 fn going_back_is_struck(world: &World, strikes: &[Strike], verb: &dyn Fn(&str) -> Vec<String>) {
     world.lane("a");
+    going_back_in_is_struck(world, strikes, verb);
+}
+
+fn going_back_in_is_struck(world: &World, strikes: &[Strike], verb: &dyn Fn(&str) -> Vec<String>) {
     world.sh("a", &work(1));
     let first = (world.snap("a"), View::of(world, "a"));
     world.sh("a", &work(2));
@@ -282,6 +286,29 @@ fn restore_failing_at_every_call() {
     let restore = |id: &str| ["restore", "a", id, "--yes"].map(String::from).to_vec();
     going_back_is_struck(&world(Who::User, Made::Overlay), &[Strike::NoSpace], &restore);
     going_back_is_struck(&world(root(), Made::Overlay), &[Strike::Io], &restore);
+}
+
+#[test]
+fn restore_of_a_live_lane_killed_at_every_call() {
+    let world = world(Who::User, Made::Overlay);
+    world.lane("a");
+    world.ok(&["run", "-d", "-n", "a", "--checkpoints", "none", "--", "sleep", "3600"]);
+    going_back_in_is_struck(&world, &[Strike::Kill], &|id| {
+        ["restore", "a", id, "--yes"].map(String::from).to_vec()
+    });
+    assert_eq!(word(&world.json(&["show", "a"])["lane"]["state"]), "live");
+    world.ok(&["stop", "a"]);
+}
+
+#[test]
+fn restore_of_a_live_lane_failing_at_every_call() {
+    let world = world(Who::User, Made::Overlay);
+    world.lane("a");
+    world.ok(&["run", "-d", "-n", "a", "--checkpoints", "none", "--", "sleep", "3600"]);
+    going_back_in_is_struck(&world, &[Strike::NoSpace, Strike::Io], &|id| {
+        ["restore", "a", id, "--yes"].map(String::from).to_vec()
+    });
+    world.ok(&["stop", "a"]);
 }
 
 #[test]

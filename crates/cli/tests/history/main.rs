@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
 
+mod alive;
 mod damage;
 mod exact;
 mod fork;

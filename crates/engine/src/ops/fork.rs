@@ -201,10 +201,7 @@ fn resolve(engine: &Engine, lane: &OpenLane, reference: &str) -> Result<Snapshot
 fn take(engine: &Engine, lane: &OpenLane) -> Result<SnapshotId> {
     let wish = Wish { only_if_changed: false, ..Wish::automatic(SnapshotKind::Fork) };
     let history = LaneHistory::open(engine, lane)?;
-    let taken = match snap::ask_the_watch(lane, &history, &wish)? {
-        Some(taken) => Some(taken),
-        None => history.take_live(lane, &wish, None)?,
-    };
+    let taken = snap::of_live(lane, &history, &wish)?;
     let none = || EngineError::NoSuchSnapshot { lane: lane.row.name.clone(), reference: "now".into() };
     Ok(taken.ok_or_else(none)?.id)
 }

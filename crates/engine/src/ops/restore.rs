@@ -1,16 +1,20 @@
 //! `restore`, `undo` and `redo`: a lane is put back to a snapshot. What it leaves is a snapshot first.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use sandbox::freeze::Mapped;
 use serde_json::json;
 use store::{History, SnapshotId, SnapshotKind};
+use tree::TreePath;
 
 use crate::engine::{Engine, done};
 use crate::error::{EngineError, Result};
 use crate::find;
 use crate::going_back::{Restored, is_damage};
-use crate::history::{LaneHistory, Wish, short};
-use crate::lane;
+use crate::going_back_live::{Reached, landed_from};
+use crate::history::{LaneHistory, Wish, only_one, short};
+use crate::lane::{self, OpenLane};
 use crate::ops::log::{SnapshotView, view_of};
 
 /// Where to.
@@ -68,44 +72,89 @@ const FEW: u64 = 50;
 pub fn restore(engine: &Engine, request: &RestoreRequest) -> Result<RestoreAnswer> {
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     let lane = lane::open(engine, row)?;
-    let name = lane.row.name.clone();
     crate::watch::await_last(&lane.home);
-    let Some(lock) = lane.home.try_lock()? else {
-        return Err(EngineError::Live { name, pid: lane.home.holder().ok().flatten() });
-    };
+    let Some(lock) = lane.home.try_lock()? else { return restore_live(engine, &lane, request) };
     crate::launch::settle_renames(engine, &lane, &lock)?;
     crate::going_back::settle(engine, &lane, &mut crate::engine::Noting(engine))?;
     let snapshots = LaneHistory::open(engine, &lane)?;
+    go(engine, &lane, &snapshots, request, &Standing::AtRest)
+}
+
+/// The same in a lane at work, whose processes stand still meanwhile.
+fn restore_live(engine: &Engine, lane: &OpenLane, request: &RestoreRequest) -> Result<RestoreAnswer> {
+    let name = || lane.row.name.clone();
+    let Some(mut reached) = Reached::of(lane)? else {
+        return Err(EngineError::Live { name: name(), pid: lane.home.holder().ok().flatten() });
+    };
+    let snapshots = LaneHistory::open(engine, lane)?;
+    // What takes long is read before they stand.
+    let before = crate::ops::snap::of_live(lane, &snapshots, &Wish::automatic(SnapshotKind::Rescue))?;
+    let _alone = only_one(lane)?;
+    let (mut answer, stood) = reached.still(lane, |mapped, tops| {
+        go(engine, lane, &snapshots, request, &Standing::Still { mapped, tops, rescued: before.is_some() })
+    })?;
+    if !stood {
+        let why = "processes of the lane went on before it was put back".to_owned();
+        answer.restored.left.push((lane.roots[0].view.path.clone(), TreePath::root(), why));
+    }
+    Ok(answer)
+}
+
+/// How the lane is kept from others.
+enum Standing<'s> {
+    /// The caller holds its lock.
+    AtRest,
+    /// Its processes stand still, and the caller holds [`only_one`].
+    Still { mapped: &'s Mapped, tops: &'s [OwnedFd], rescued: bool },
+}
+
+fn go(
+    engine: &Engine,
+    lane: &OpenLane,
+    snapshots: &LaneHistory,
+    request: &RestoreRequest,
+    standing: &Standing<'_>,
+) -> Result<RestoreAnswer> {
+    let name = lane.row.name.clone();
     // Where to is settled before anything is recorded: what follows moves the names of steps.
     let asked = match &request.target {
         Target::Reference(reference) => Some(snapshots.resolve(&snapshots.read()?, reference)?),
         Target::Back | Target::Forth => None,
     };
-    let rescue = snapshots.take_at_rest(&lane, &Wish::automatic(SnapshotKind::Rescue))?;
-    let rescued = rescue.is_some();
+    let wish = Wish::automatic(SnapshotKind::Rescue);
+    let rescue = match standing {
+        Standing::AtRest => snapshots.take_at_rest(lane, &wish)?,
+        Standing::Still { mapped, .. } => snapshots.take_still(lane, &wish, mapped)?,
+    };
+    let rescued = rescue.is_some() || matches!(standing, Standing::Still { rescued: true, .. });
     let history = snapshots.read()?;
     let nowhere = || EngineError::NothingBack { name: name.clone() };
     let from = history.position().ok_or_else(nowhere)?;
     let (to, why) = match &request.target {
         Target::Reference(_) => (asked.ok_or_else(nowhere)?, RESTORE),
-        Target::Back => (step_back(&history, from).ok_or_else(nowhere)?, UNDO),
+        Target::Back => (step_back(&history, landed_from(&history, from)).ok_or_else(nowhere)?, UNDO),
         Target::Forth => (
             left_last(&history, from, rescued).ok_or(EngineError::NothingForth { name: name.clone() })?,
             REDO,
         ),
     };
-    let (removes, of) = match snapshots.would_remove(from, to) {
-        Err(error) if is_damage(&error) => {
+    let (removes, of) = match (snapshots.would_remove(from, to), standing) {
+        (Err(error), Standing::AtRest) if is_damage(&error) => {
             // Perhaps it is what the lane stands at, which the lane itself still has.
-            snapshots.store_again(&lane)?;
+            snapshots.store_again(lane)?;
             snapshots.would_remove(from, to)?
         }
-        other => other?,
+        (other, _) => other?,
     };
     if !request.yes && removes > FEW && removes * MOST > of {
         return Err(EngineError::RemovesMuch { name, to: short(to), removes, of });
     }
-    let restored = snapshots.restore(&lane, from, to, why)?;
+    let restored = match standing {
+        Standing::AtRest => snapshots.restore(lane, from, to, why)?,
+        Standing::Still { mapped, tops, .. } => {
+            snapshots.restore_live(lane, (from, to), why, mapped, tops)?
+        }
+    };
     let history = snapshots.read()?;
     let position = history.position();
     let plan = json!({ "from": from.to_string(), "to": to.to_string() });

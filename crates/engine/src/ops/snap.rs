@@ -40,27 +40,43 @@ pub struct SnapAnswer {
 /// How long a snapshot of a live lane may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A live lane's snapshots are taken by its watch, which knows how to make it stand.
-pub(crate) fn ask_the_watch(
+/// A live lane's snapshots are taken by its watch, which knows how to make it stand. `None` where nobody watches.
+fn ask_the_watch(
     lane: &lane::OpenLane,
     history: &LaneHistory,
     wish: &Wish,
-) -> Result<Option<store::Snapshot>> {
+) -> Result<Option<Option<store::Snapshot>>> {
     let text = [wish.kind.word().as_bytes(), b"\n", &wish.message].concat();
     let dir = lane.home.dir().fd.as_fd();
     let answer = channel::ask(dir, channel::OUTSIDE, &text, PATIENCE)
         .doing(|| format!("ask for a snapshot of {}", lane.row.name))?;
     let Some(answer) = answer else { return Ok(None) };
+    if answer == crate::watch::UNCHANGED {
+        return Ok(Some(None));
+    }
     let text = String::from_utf8_lossy(&answer).into_owned();
     match text.strip_prefix('+').and_then(store::SnapshotId::from_hex) {
         Some(id) => {
             let record = history.record(&history.read()?, id)?.clone();
-            Ok(Some(store::Snapshot { id, record }))
+            Ok(Some(Some(store::Snapshot { id, record })))
         }
         None => Err(EngineError::NotTaken {
             name: lane.row.name.clone(),
             why: text.trim_start_matches('-').to_owned(),
         }),
+    }
+}
+
+/// Takes a snapshot of a lane at work.
+pub(crate) fn of_live(
+    lane: &lane::OpenLane,
+    history: &LaneHistory,
+    wish: &Wish,
+) -> Result<Option<store::Snapshot>> {
+    match ask_the_watch(lane, history, wish)? {
+        Some(taken) => Ok(taken),
+        // Nobody watches: the command of another, older run, or one that is just ending.
+        None => history.take_live(lane, wish, None),
     }
 }
 
@@ -81,11 +97,7 @@ pub fn snap(engine: &Engine, request: &SnapRequest) -> Result<SnapAnswer> {
     crate::watch::await_last(&lane.home);
     let taken = match lane.home.try_lock()? {
         Some(_lock) => history.take_at_rest(&lane, &wish)?,
-        None => match ask_the_watch(&lane, &history, &wish)? {
-            Some(taken) => Some(taken),
-            // Nobody watches: the command of another, older run, or one that is just ending.
-            None => history.take_live(&lane, &wish, None)?,
-        },
+        None => of_live(&lane, &history, &wish)?,
     };
     let taken = taken.ok_or_else(|| EngineError::NoSuchSnapshot {
         lane: lane.row.name.clone(),
