@@ -17,7 +17,7 @@ const WRITES: &str = "?write,?pwrite64,?writev,?pwritev,?fsync,?fdatasync,?sync_
 
 /// What happens at a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Strike {
+pub(crate) enum Strike {
     Kill,
     NoSpace,
     Io,
@@ -61,7 +61,7 @@ fn struck(world: &World, strike: Strike, call: &str, number: usize, args: &[&str
 
 /// Does `verb` again and again, struck at each of its calls in turn. `before` makes the lane ready and gives the verb's
 /// arguments, `after` looks at what is left. Nothing may go unstruck.
-fn at_every_call(
+pub(crate) fn at_every_call(
     world: &World,
     strikes: &[Strike],
     before: &mut dyn FnMut(usize) -> Vec<String>,
@@ -100,7 +100,7 @@ fn layer(world: &World, lane: &str) -> PathBuf {
 }
 
 /// Work that gives a restore something of everything to do. `{n}` is another each time.
-fn work(n: usize) -> String {
+pub(crate) fn work(n: usize) -> String {
     format!(
         "rm -rf w README.md; mkdir -p w/d w/e{n}; echo {n} > w/f; seq {n} 300 > w/g; ln w/g w/d/g; ln -s {n} w/l; mkfifo w/p;
          echo x > w/e{n}/x; chmod {} w/f; touch -d @{n} w/d/g",
@@ -109,7 +109,7 @@ fn work(n: usize) -> String {
 }
 
 /// Everything that was printed so far restores; what `log` lists beyond it may, and is whole.
-fn all_restore(world: &World, taken: &[(String, View)]) {
+pub(crate) fn all_restore(world: &World, taken: &[(String, View)]) {
     for (id, seen) in taken {
         world.restore("a", id);
         View::of(world, "a").assert_same(seen, "an id that was printed");
@@ -244,12 +244,12 @@ fn gc_is_struck(world: &World, strikes: &[Strike]) {
     assert!(world.ids("a").len() <= 4, "{:?}", world.ids("a"));
 }
 
-fn world(who: Who, made: Made) -> World {
+pub(crate) fn world(who: Who, made: Made) -> World {
     World::git(fresh(who), made)
 }
 
 /// Root where that can be.
-fn root() -> Who {
+pub(crate) fn root() -> Who {
     *Who::all().first().unwrap()
 }
 

@@ -10,6 +10,7 @@ mod alive;
 mod damage;
 mod exact;
 mod fork;
+mod fork_kills;
 mod kills;
 mod power;
 mod random;

@@ -116,7 +116,8 @@ pub fn fork(engine: &Engine, request: &ForkRequest, monitor: &mut dyn Monitor) -
     if let Err(error) = record(engine, &row, &parent.row, made.from.as_ref()) {
         return Err(given_up(engine, home, error));
     }
-    home.end_fork()?;
+    // The mark is asked for only where no row is; the first run takes it away too.
+    let _ = home.end_fork();
     drop((child_lock, lock));
     let lane = LaneView { cost: made.cost, ..describe::lane_with(engine, &row, None) };
     let Made { roots, left, from, .. } = made;

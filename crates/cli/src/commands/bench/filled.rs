@@ -100,6 +100,11 @@ impl Filled<'_> {
         }
     }
 
+    /// The state directory.
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
+    }
+
     /// The store.
     pub(crate) fn store(&self) -> PathBuf {
         self.state.join("store")

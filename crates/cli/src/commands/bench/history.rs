@@ -13,7 +13,7 @@ use super::filled::{Filled, LANE, large_file};
 use super::ground::{Ground, on_disk};
 use super::process::{Outcome, Trouble};
 use super::row::{Figure, Pace, Promise, Rounds, Row, Unit, paired};
-use super::{stats, watch};
+use super::{fork, stats, watch};
 use crate::render::report;
 
 /// The ground with the rounds and lanes that rows share.
@@ -29,7 +29,7 @@ pub(crate) struct History<'g> {
 type Measure = fn(&History<'_>, &Promise, Option<usize>) -> Outcome<Row>;
 
 /// The rows, in the order in which they are printed.
-pub(crate) const ROWS: [(&str, &str, f64, Measure); 15] = [
+pub(crate) const ROWS: [(&str, &str, f64, Measure); 16] = [
     ("snap-first", "snap of 5,000 new files of 2 KiB", 0.6, snap_first),
     ("snap-first-git", "the same against a commit into a shadow repository", 0.15, snap_first_git),
     ("snap-next", "snap, 10 of 5,000 files changed", 0.25, snap_next),
@@ -43,6 +43,7 @@ pub(crate) const ROWS: [(&str, &str, f64, Measure); 15] = [
     ("log", "log of 1,000 snapshots", 50.0, log),
     ("snap-late", "the 1,000th snapshot of a lane against the 10th", 1.2, snap_late),
     ("grow", "what 100 late snapshots add to the store against 100 early ones", 1.2, grow),
+    ("fork", "fork of a lane at rest with 1 GiB in 30,000 files", 10.0, fork::of_much),
     ("watch", "processor time of the watch over a lane that builds", 0.01, watch::of_a_build),
     (
         "watch-writes",
@@ -68,7 +69,7 @@ struct Long<'g> {
     last_hundred: u64,
 }
 
-fn pace(wanted: Option<usize>, rounds: usize, secs: u64) -> Pace {
+pub(crate) fn pace(wanted: Option<usize>, rounds: usize, secs: u64) -> Pace {
     let rounds = wanted.unwrap_or(rounds);
     Pace { rounds, limit: Duration::from_secs(secs), warm_up: rounds > 5 }
 }
@@ -265,7 +266,7 @@ fn page(history: &History<'_>, promise: &Promise, _: Option<usize>) -> Outcome<R
 }
 
 /// Bytes that are free on the filesystem of a file.
-fn room(at: &Path) -> Outcome<u64> {
+pub(crate) fn room(at: &Path) -> Outcome<u64> {
     let stat =
         rustix::fs::statvfs(at).map_err(|error| Trouble::Failed(format!("{}: {error}", at.display())))?;
     Ok(stat.f_bfree * stat.f_frsize)

@@ -4,6 +4,7 @@
 //! that brings what it needs, and counts as not held.
 
 mod filled;
+mod fork;
 mod ground;
 mod history;
 mod image;
