@@ -309,3 +309,97 @@ fn a_snapshot_is_forked_by_its_id_and_by_its_name() {
         assert!(ran.err().contains("no lane 'x'"), "{ran}");
     });
 }
+
+#[test]
+fn further_roots_are_forked_together() {
+    each(|world| {
+        let lib = world.env.make_git("lib");
+        let also = lib.to_str().unwrap();
+        world.ok(&["new", "a", "--strategy", world.made.word(), "--also", also]);
+        world.sh("a", &format!("echo 1 > f; echo 2 > {also}/g; rm {also}/README.md"));
+        let answer = fork(world, "a", "b");
+        assert_eq!(answer["roots"].as_array().unwrap().len(), 2, "{answer}");
+        let check = format!("test $(cat f) = 1; test $(cat {also}/g) = 2; test ! -e {also}/README.md");
+        world.sh("b", &format!("{check}; echo 3 > {also}/g"));
+        world.sh("a", &check);
+        let id = world.snap("b");
+        world.ok(&["fork", "b", "c", "--at", &id]);
+        world.gone("a");
+        world.gone("b");
+        world.sh("c", &format!("test $(cat f) = 1; test $(cat {also}/g) = 3; test ! -e {also}/README.md"));
+        assert!(lib.join("README.md").is_file() && !lib.join("g").exists());
+    });
+}
+
+#[test]
+fn a_fork_comes_back_from_the_trash_and_a_collection_leaves_its_layers_alone() {
+    each(|world| {
+        world.lane("a");
+        world.sh("a", "echo 1 > f; mkdir d; echo 1 > d/f; rm README.md");
+        fork(world, "a", "b");
+        world.sh("b", "echo 2 >> f; rm d/f");
+        let (a, b) = (View::of(world, "a"), View::of(world, "b"));
+        world.ok(&["discard", "a"]);
+        world.run(&["gc", "--yes", "--budget", "0"]);
+        View::of(world, "b").assert_same(&b, "with the other in the trash");
+        world.ok(&["discard", "b"]);
+        world.run(&["gc", "--yes", "--budget", "0"]);
+        world.ok(&["ls"]);
+        for (lane, seen) in [("b", &b), ("a", &a)] {
+            world.ok(&["recover", lane]);
+            View::of(world, lane).assert_same(seen, "recovered");
+        }
+        world.gone("a");
+        View::of(world, "b").assert_same(&b, "alone");
+        world.gone("b");
+        assert_eq!(layers(world), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn what_both_stand_on_is_counted_for_neither() {
+    each(|world| {
+        if world.made == Made::Copy {
+            return;
+        }
+        world.lane("a");
+        world.sh("a", "head -c 3000000 /dev/urandom > large");
+        let takes = |lane: &str| {
+            let ls = world.json(&["ls"]);
+            let one = ls.as_array().unwrap().iter().find(|one| one["name"] == lane).unwrap();
+            one["exclusive_bytes"].as_u64().unwrap()
+        };
+        assert!(takes("a") >= 3_000_000);
+        fork(world, "a", "b");
+        assert!(takes("a") < 100_000 && takes("b") < 100_000, "{} {}", takes("a"), takes("b"));
+        world.gone("b");
+        assert!(takes("a") >= 3_000_000, "{}", takes("a"));
+    });
+}
+
+#[test]
+fn checkpoints_in_a_fork_lead_back_to_where_it_was_forked() {
+    each(|world| {
+        if world.made == Made::Copy {
+            // A copy gets no snapshot by itself until one was asked for.
+            return;
+        }
+        world.lane("a");
+        world.watched("a", "echo 1 > f; mkdir d; echo 1 > d/f");
+        fork(world, "a", "b");
+        let forked = View::of(world, "b");
+        world.watched("b", "echo 2 > f; rm -r d");
+        // Files of the parent are known: they are not stored once more, nor are they a difference.
+        world.ok(&["undo", "b", "--yes"]);
+        View::of(world, "b").assert_same(&forked, "undone");
+        let log = world.json(&["log", "b", "--all"]);
+        let kinds: Vec<&str> =
+            log["snapshots"].as_array().unwrap().iter().map(|one| word(&one["kind"])).collect();
+        assert_eq!(kinds, ["exit", "fork", "start"], "{log:#}");
+        assert_eq!(log["snapshots"][1]["message"], "from a");
+        world.watched("b", "true");
+        assert_eq!(world.ids("b").len(), 3, "nothing was written: nothing is recorded");
+        world.watched("a", "true");
+        assert_eq!(world.ids("a").len(), 2, "a fork is no change");
+    });
+}

@@ -11,6 +11,7 @@ mod damage;
 mod exact;
 mod fork;
 mod fork_kills;
+mod fork_random;
 mod kills;
 mod power;
 mod random;
