@@ -12,6 +12,7 @@ use std::time::Duration;
 use kernel::lock::Lock;
 use kernel::process::{Namespaces, Status};
 use ledger::{LaneState, NewRun};
+use sandbox::freeze::Group;
 use sandbox::message::ToInside;
 use sandbox::supervise::{self, Ends, Lane as Where, Outcome, Signals};
 use sandbox::{control, leader::Streams, report, spawn};
@@ -134,6 +135,9 @@ pub fn own(
     })?;
 
     let sockets = if launch.channel { Some(listen(lane)?) } else { None };
+    // Pid 1 has started nobody yet that stays.
+    let group = sockets.as_ref().and_then(|_| Group::make(&lane.home.dir().fd, &lane.row.id));
+    let _group = group.filter(|group| group.take(inside.leader.pid.as_raw_nonzero().get()));
     let command = Some(&launch.command);
     inside.order(&launch.plan, command, &[lock.as_fd()]).map_err(EngineError::Sandbox)?;
 
@@ -280,8 +284,9 @@ pub fn joined(
     let signals = Signals::block().map_err(EngineError::Sandbox)?;
     let (streams, ends) = supervise::connect().map_err(EngineError::Sandbox)?;
     let cast = streams_have_terminal(&streams);
-    let inside = spawn::join(&live.handles, &launch.command, streams, launch.plan.walls())
-        .map_err(EngineError::Sandbox)?;
+    let inside =
+        spawn::join(lane.home.dir().fd.as_fd(), &live.handles, &launch.command, streams, launch.plan.walls())
+            .map_err(EngineError::Sandbox)?;
     // The leader has it now.
     drop(live.hold);
     let transcript = transcript_path(lane, cast);
@@ -300,7 +305,7 @@ pub fn joined(
             engine.note(&ledger::Slip::Left { lane, pid, started_at, at, exit })
         }
     };
-    let place = Where::Joined { connection: live.connection };
+    let place = Where::Joined { connection: live.connection, dir: lane.home.dir().fd.as_fd() };
     let attending = Attending { timeout, transcript: Some(&transcript), cast };
     let outcome = attended(&inside, place, ends, &signals, attending, &mut || {}, monitor);
     // The lane may end between the handing out of its namespaces and the fork in them; then the kernel says ENOMEM.

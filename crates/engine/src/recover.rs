@@ -183,6 +183,8 @@ fn settle_live(engine: &Engine, row: &mut Lane, monitor: &mut dyn Monitor) -> Re
         sandbox::freeze::lift(&home.dir().fd, Duration::ZERO);
         return Ok(());
     };
+    // Nobody is in it any more.
+    sandbox::freeze::group::end(&home.dir().fd);
     let last = engine.ledger()?.last_run(&row.id)?.filter(|run| run.ended_at.is_none());
     let noted = engine.ledger()?.act(|act| -> ledger::Result<()> {
         act.set_state(&row.id, LaneState::Idle)?;

@@ -278,6 +278,10 @@ impl Post {
     }
 
     fn take(&mut self, wish: &Wish) -> Result<Option<store::Snapshot>> {
+        if let Some(freezer) = &mut self.freezer {
+            // Whatever keeps it from starting is found out again when it is needed, and then told.
+            let _ = freezer.prepare();
+        }
         let taken = self.history.take_live(&self.lane, wish, self.freezer.as_mut());
         self.last = activity::look(self.namespace);
         self.dirty = None;

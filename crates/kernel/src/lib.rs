@@ -5,6 +5,7 @@
 //! reads like a line of strace.
 
 pub mod bytes;
+pub mod cgroup;
 pub mod dir;
 pub mod error;
 pub mod fdpass;

@@ -134,14 +134,24 @@ pub fn spawn(
     Ok(inside)
 }
 
-/// Forks a leader that joins a live lane and starts `command` there.
-pub fn join(handles: &Handles, command: &Command, streams: Streams, walls: Walls) -> Result<Inside> {
+/// Forks a leader that joins a live lane and starts `command` there. `lane`: its directory on the host.
+pub fn join(
+    lane: BorrowedFd<'_>,
+    handles: &Handles,
+    command: &Command,
+    streams: Streams,
+    walls: Walls,
+) -> Result<Inside> {
     let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
     match process::fork().step(Stage::Namespaces, "fork the leader")? {
         Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
         Forked::Child => {
             drop(ours);
             let channel = theirs;
+            if let Some(group) = crate::freeze::group::of(lane) {
+                // Who does not get in is stopped by himself.
+                let _ = group.take(0);
+            }
             let started =
                 enter(handles).and_then(|()| leader::start(&channel, command, &streams, walls, true));
             drop(streams);

@@ -67,6 +67,13 @@ impl<'w> Live<'w> {
         dir.join(if self.world.made == Made::Overlay { "0.u" } else { "0.c" }).join(path)
     }
 
+    /// The control group of the lane, where it has one of its own.
+    pub(crate) fn group(&self) -> Option<PathBuf> {
+        let shown = self.world.json(&["show", self.name]);
+        let file = Path::new(word(&shown["lane"]["dir"])).join("group");
+        std::fs::read_to_string(file).ok().map(PathBuf::from)
+    }
+
     /// Waits until the program has written a file of this name.
     pub(crate) fn wait_for(&self, path: &str) {
         let file = self.file(path);
@@ -319,11 +326,50 @@ os.execv("/bin/sleep", ["sleep", "1000"])
         live.snaps(5);
         assert!(lends());
         live.frozen();
-        world.ok(&["exec", live.name, "--", "sh", "-c", "echo >fifo"]);
+        world.ok(&["exec", live.name, "--", "sh", "-c", ": >fifo"]);
         live.wait_for("spawned");
         live.wait_for("over");
         live.stop();
     });
+}
+
+#[test]
+fn a_group_of_the_lanes_own_holds_everybody_in_it_and_goes_with_it() {
+    let world = World::git(fresh(Who::all()[0]), Made::Overlay);
+    let live = Live::python(&world, "import time; open('ready', 'w'); time.sleep(1000)");
+    live.wait_for("ready");
+    let Some(group) = live.group() else {
+        // Nobody but root has one here. That root has is known where there are groups at all.
+        let version_2 = std::fs::read_to_string("/proc/self/cgroup").unwrap().contains("0::/");
+        assert!(world.env.who() == Who::User || !version_2, "root has no control group for a lane");
+        return;
+    };
+    let joined = world.start(&["exec", "a", "--", "sleep", "1000"]);
+    let sleeps = |pid: &u32| procs::status(*pid, "Name").as_deref() == Some("sleep");
+    until("it joined", SOON, || procs::descendants(joined.pid()).iter().any(sleeps));
+    let sleeper = procs::descendants(joined.pid()).into_iter().find(sleeps).unwrap();
+    let is_in = |pid: u32| {
+        let all = std::fs::read_to_string(group.join("cgroup.procs")).unwrap();
+        all.lines().any(|line| line == pid.to_string())
+    };
+    assert!(is_in(sleeper));
+    live.snaps(2);
+    live.stop();
+    joined.wait(SOON);
+    until("the group is gone", SOON, || !group.exists());
+    // After a kill the next command removes it.
+    world.ok(&["run", "-d", "-n", "a", "--checkpoints", "none", "--", "sleep", "1000"]);
+    let group = live.group().unwrap();
+    assert!(group.exists());
+    let shown = world.json(&["show", "a"]);
+    let runs = shown["runs"].as_array().unwrap();
+    let supervisor = runs.iter().find_map(|run| run["pid"].as_u64()).unwrap();
+    assert!(procs::is_alive(u32::try_from(supervisor).unwrap()));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(supervisor).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    until("nothing is left", SOON, || world.env.remnants().is_empty());
+    world.ok(&["ls"]);
+    assert!(!group.exists());
 }
 
 #[test]

@@ -73,7 +73,9 @@ fn a_guard_that_is_killed_at_any_of_its_calls_leaves_nobody_stopped() {
     for who in Who::all() {
         let world = World::git(fresh(who), Made::Overlay);
         let live = begin(&world);
-        for call in ["pwrite64", "pidfd_send_signal", "unlinkat", "sendmsg", "memfd_create", "recvmsg"] {
+        // A group of the lane's own is stopped by a write, without one each process by a signal.
+        let stops = if live.group().is_some() { "write" } else { "pidfd_send_signal" };
+        for call in ["pwrite64", stops, "unlinkat", "sendmsg", "memfd_create", "recvmsg"] {
             let mut struck = 0;
             for number in 1..=40 {
                 let guard = named(&world, "lane-guard").pop();

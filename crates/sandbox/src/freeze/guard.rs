@@ -142,13 +142,14 @@ fn prepare(dir: &OwnedFd, namespace: &OwnedFd) -> Result<Ground> {
     // Programs that shut themselves to tracing are looked at all the same.
     let _ = kernel::privilege::keep_only(CapabilitySet::empty());
     kernel::privilege::not_dumpable().step(Stage::Supervise, "shut the guard to tracing")?;
-    Ok(Ground { proc, namespace: dup(namespace)?, dir: dup(dir)? })
+    let group = super::group::of(dir);
+    Ok(Ground { proc, namespace: dup(namespace)?, group, dir: dup(dir)? })
 }
 
 fn stand(ground: &Ground, socket: &OwnedFd, limit: Duration, hold: Duration) {
     let mut standstill = Standstill::new(ground, limit);
     let stands = standstill.bring().unwrap_or(false);
-    let file = if stands { standstill.mapped().and_then(|mapped| mapped.to_file()).ok() } else { None };
+    let file = if stands { standstill.mapped().to_file().ok() } else { None };
     let Some(file) = file else {
         standstill.thaw();
         return answer(socket, NO, None);

@@ -1,7 +1,7 @@
 //! Makes the processes of a live lane stand still for a moment, and has them go on whatever becomes of whom.
 //!
-//! An ordinary user has no cgroup to freeze, so each process is stopped by a signal, in an order that nobody inside
-//! notices: a parent stands before its children are stopped, and they go on before it does, so that no shell hears of a
+//! Where a lane has a control group of its own, that is frozen ([`group`]). An ordinary user has none as a rule; there each
+//! process is stopped by a signal, in an order that nobody inside notices: a parent stands before its children are stopped, and they go on before it does, so that no shell hears of a
 //! stopped job. What stood already is left as it is. Three stand guard over it: a process of ours stops and lets go, and
 //! lets go by itself when whoever asked is gone or takes too long; it writes down whom it stops before it does, so that
 //! whoever finds that record without its owner lets go in its place ([`lift`]).
@@ -9,6 +9,7 @@
 //! Invariants: what is stopped goes on, also after a kill of anybody; a process that we did not stop is not made to go
 //! on; [`Frozen::thaw`] says whether everything stood until then. Nothing here holds a mount of the lane.
 
+pub mod group;
 mod guard;
 mod record;
 mod standstill;
@@ -20,6 +21,7 @@ use kernel::process::{self, Child, Forked, Which};
 use kernel::{Errno, fdpass};
 
 use crate::error::{Result, Stage, Step as _};
+pub use group::Group;
 pub use guard::Mapped;
 pub use record::lift;
 
@@ -55,6 +57,14 @@ impl Freezer {
         Freezer { dir, namespace, guard: None }
     }
 
+    /// Starts the guard, if it is not there: best before this process has grown, since it begins as its copy.
+    pub fn prepare(&mut self) -> Result<()> {
+        if self.guard.is_none() {
+            self.guard = Some(self.start()?);
+        }
+        Ok(())
+    }
+
     /// The files that processes of the lane write to by storing, at this moment. They go on meanwhile.
     pub fn mapped(&mut self) -> Result<Mapped> {
         let answer = self.ask(&guard::Request::List)?;
@@ -75,9 +85,7 @@ impl Freezer {
     }
 
     fn ask(&mut self, request: &guard::Request) -> Result<(bool, Option<OwnedFd>)> {
-        if self.guard.is_none() {
-            self.guard = Some(self.start()?);
-        }
+        self.prepare()?;
         let answer = self.guard.as_ref().map(|guard| guard.ask(request));
         match answer {
             Some(Ok(answer)) => Ok(answer),

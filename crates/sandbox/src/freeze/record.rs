@@ -50,19 +50,22 @@ impl Record {
     }
 }
 
-/// Lets go whom a guard has stopped that was killed itself; true where there was such a record. A guard that works is
-/// waited for, for so long: it lets go by itself. Costs one look at a name where there is nothing.
-pub fn lift(dir: impl AsFd, patience: Duration) -> bool {
+/// Lets go whom a guard has stopped that was killed itself. A guard that works is waited for, for so long: it lets go by
+/// itself. Costs one look at a name where there is nothing.
+pub fn lift(dir: impl AsFd, patience: Duration) {
     let dir = dir.as_fd();
     let there = || kernel::meta::stat_at_if_there(dir, NAME).is_ok_and(|stat| stat.is_some());
     if !there() {
-        return false;
+        return;
     }
     let lock = match patience.is_zero() {
         true => lock::try_exclusive(dir, NAME).ok().flatten(),
         false => lock::exclusive_blocking(dir, NAME, patience).ok(),
     };
-    let (Some(file), Ok(proc)) = (lock, Proc::open()) else { return false };
+    let (Some(file), Ok(proc)) = (lock, Proc::open()) else { return };
+    if let Some(group) = super::group::of(dir) {
+        let _ = group.freeze(false);
+    }
     let mut text = vec![0; 1 << 20];
     let read = bytes::read_full_at(&file, &mut text, HEAD).unwrap_or(0);
     for entry in text[..read].rchunks_exact(ENTRY) {
@@ -75,5 +78,4 @@ pub fn lift(dir: impl AsFd, patience: Duration) -> bool {
         }
     }
     let _ = node::unlink_at(dir, NAME);
-    read > 0
 }

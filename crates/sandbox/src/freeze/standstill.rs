@@ -1,16 +1,17 @@
 //! [`Standstill`]: the stopping of a lane's processes, one after the other, and their going on.
 //!
-//! Who is in the lane is asked of its pid namespace, so that nobody hides. Outside it stand the leaders of commands that
+//! A control group of the lane's own stops first, and whoever is in it needs nothing more. Who else is in the lane is asked of its pid namespace, so that nobody hides. Outside it stand the leaders of commands that
 //! joined: they wait for a child inside and would take its stop for one of a terminal, so they stand first.
 //!
 //! Invariants: a process is stopped only when its parent stands, so that no new one is born behind the census, and goes
 //! on only after its children. One that stood before, by a signal of somebody else's, is not touched. It is over when
 //! a whole round finds nobody new and everybody still. Rests on the ordered stop that leaves job control alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use kernel::cgroup::Cgroup;
 use kernel::proc::{self, Proc, Stat};
 use kernel::{Errno, Result, process};
 use rustix::process::Signal;
@@ -30,6 +31,7 @@ const LONGEST: Duration = Duration::from_micros(400);
 pub(super) struct Ground {
     pub(super) proc: Proc,
     pub(super) namespace: OwnedFd,
+    pub(super) group: Option<Cgroup>,
     pub(super) dir: OwnedFd,
 }
 
@@ -66,13 +68,25 @@ pub(super) struct Standstill<'g> {
     held: Vec<Held>,
     /// Everybody who was seen to, by id and start.
     seen: HashMap<(i32, u64), By>,
+    /// Who was found by the last round.
+    members: Vec<Member>,
+    /// Who is in the group, which has stopped.
+    grouped: HashSet<i32>,
 }
 
 impl<'g> Standstill<'g> {
     /// Nobody is stopped yet.
     pub(super) fn new(ground: &'g Ground, limit: Duration) -> Standstill<'g> {
         let deadline = Instant::now() + limit;
-        Standstill { ground, record: None, deadline, held: Vec::new(), seen: HashMap::new() }
+        Standstill {
+            ground,
+            record: None,
+            deadline,
+            held: Vec::new(),
+            seen: HashMap::new(),
+            members: Vec::new(),
+            grouped: HashSet::new(),
+        }
     }
 
     /// Stops everybody; false where somebody does not stand in time. Whatever comes of it, [`Standstill::thaw`] follows.
@@ -81,11 +95,19 @@ impl<'g> Standstill<'g> {
         if self.record.is_none() {
             return Ok(false);
         }
+        if let Some(group) = &self.ground.group {
+            group.freeze(true)?;
+        }
         loop {
+            if !self.group_has_stopped()? {
+                return Ok(false);
+            }
             let members = self.ground.census()?;
             let mut news = false;
             for member in in_order(&members) {
-                if self.seen.contains_key(&(member.pid, member.stat.start)) {
+                if self.grouped.contains(&member.pid)
+                    || self.seen.contains_key(&(member.pid, member.stat.start))
+                {
                     continue;
                 }
                 let parent = members.iter().find(|other| other.pid == member.stat.parent);
@@ -103,12 +125,32 @@ impl<'g> Standstill<'g> {
                 }
             }
             if !news && self.all_stand(&members) {
+                self.members = members;
                 return Ok(self.nothing_is_carried_out_for_them());
             }
             if Instant::now() >= self.deadline {
                 return Ok(false);
             }
         }
+    }
+
+    /// Waits for the group to stop, and looks who is in it. What is carried out for one in it is waited for.
+    fn group_has_stopped(&mut self) -> Result<bool> {
+        let Some(group) = &self.ground.group else { return Ok(true) };
+        let mut pause = SHORTEST;
+        while !group.is_frozen()? {
+            if Instant::now() >= self.deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST);
+        }
+        self.grouped = group.processes()?.into_iter().collect();
+        Ok(true)
+    }
+
+    fn stands(&self, member: &Member) -> bool {
+        self.grouped.contains(&member.pid) || self.ground.stands(member)
     }
 
     /// Stops one whose parent stands; false where we may not.
@@ -146,7 +188,7 @@ impl<'g> Standstill<'g> {
     /// Waits for one to stand; false where it does not in time.
     fn stands_in_time(&mut self, member: &Member) -> bool {
         let mut pause = SHORTEST;
-        while !self.ground.stands(member) {
+        while !self.stands(member) {
             if Instant::now() >= self.deadline {
                 return false;
             }
@@ -170,7 +212,7 @@ impl<'g> Standstill<'g> {
                 self.held.retain(|held| held.pid != member.pid);
             }
         }
-        members.iter().all(|member| self.ground.stands(member))
+        members.iter().all(|member| self.stands(member))
     }
 
     /// Waits for a rename that is carried out for one who was killed over it.
@@ -185,8 +227,8 @@ impl<'g> Standstill<'g> {
     }
 
     /// What they write to by storing.
-    pub(super) fn mapped(&self) -> Result<Mapped> {
-        self.ground.mapped()
+    pub(super) fn mapped(&self) -> Mapped {
+        self.ground.mapped_by(&self.members)
     }
 
     /// Lets everybody go on whom we have stopped, children before their parents.
@@ -201,6 +243,9 @@ impl<'g> Standstill<'g> {
         }
         for (held, signal) in again {
             let _ = process::kill_pidfd(&held.process, signal);
+        }
+        if let Some(group) = &self.ground.group {
+            let _ = group.freeze(false);
         }
         if let Some(record) = self.record {
             record.close();
@@ -263,8 +308,12 @@ impl Ground {
 
     /// What the lane's processes write to by storing.
     pub(super) fn mapped(&self) -> Result<Mapped> {
+        Ok(self.mapped_by(&self.census()?))
+    }
+
+    fn mapped_by(&self, members: &[Member]) -> Mapped {
         let mut mapped = Mapped::default();
-        for member in self.census()? {
+        for member in members {
             // Pid 1 and leaders are ours and map nothing.
             if member.inside.is_none_or(|inside| inside == 1) {
                 continue;
@@ -281,7 +330,7 @@ impl Ground {
         }
         mapped.paths.sort_unstable();
         mapped.paths.dedup();
-        Ok(mapped)
+        mapped
     }
 }
 

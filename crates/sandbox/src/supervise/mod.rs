@@ -57,6 +57,8 @@ pub enum Lane<'l> {
     Joined {
         /// The connection to its supervisor.
         connection: OwnedFd,
+        /// Its directory on the host.
+        dir: BorrowedFd<'l>,
     },
 }
 
@@ -147,13 +149,13 @@ pub fn supervise(
     if let Some(notifier) = supervisor.notifier.take() {
         notifier.end();
     }
-    if matches!(supervisor.lane, Lane::Joined { .. }) {
-        // The lane may have ended while it stood still, and its guard with it.
-        let _ = kernel::process::kill_pidfd(&inside.leader.pidfd, Signal::CONT);
+    if let (Lane::Joined { dir, .. }, None) = (&supervisor.lane, supervisor.outcome.status) {
+        // The lane may have ended while it stood still, and its guard is gone or going: our leader stands still, too.
+        crate::freeze::lift(*dir, Duration::from_secs(2));
     }
     inside.reap();
     let Supervisor { mut outcome, mut ends, tape, signalled, lane, .. } = supervisor;
-    if let (Lane::Joined { connection }, None) = (&lane, outcome.status) {
+    if let (Lane::Joined { connection, .. }, None) = (&lane, outcome.status) {
         outcome.lane_ended = outcome.lane_ended || is_dead(connection);
     }
     // Who asked for the end does not wait for a reader that has stalled.
@@ -232,7 +234,7 @@ impl Supervisor<'_> {
                 fds.push(PollFd::new(control, PollFlags::IN));
             }
             Lane::Own { .. } => {}
-            Lane::Joined { connection } => {
+            Lane::Joined { connection, .. } => {
                 sources.push(Source::Lane);
                 fds.push(PollFd::new(connection, PollFlags::IN));
             }
@@ -444,7 +446,7 @@ impl Supervisor<'_> {
 
     fn add_listener(&mut self, listener: OwnedFd) -> Result<()> {
         match &self.lane {
-            Lane::Joined { connection } => control::give_listener(connection, &listener),
+            Lane::Joined { connection, .. } => control::give_listener(connection, &listener),
             Lane::Own { .. } => self.listeners.add(listener, self.notifier.as_ref()),
         }
     }

@@ -137,7 +137,12 @@ impl Filled<'_> {
 
     /// A file of the lane.
     pub(crate) fn file(&self, number: usize) -> PathBuf {
-        self.upper.join(format!("d{:04}", number / PER_DIRECTORY)).join(format!("f{number:06}.txt"))
+        self.upper.join(self.name(number))
+    }
+
+    /// Its path below the project.
+    pub(crate) fn name(&self, number: usize) -> String {
+        format!("d{:04}/f{number:06}.txt", number / PER_DIRECTORY)
     }
 
     /// 2 KiB of words and numbers.

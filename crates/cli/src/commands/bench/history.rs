@@ -13,7 +13,7 @@ use super::filled::{Filled, LANE, large_file};
 use super::ground::{Ground, on_disk};
 use super::process::{Outcome, Trouble};
 use super::row::{Figure, Pace, Promise, Rounds, Row, Unit, paired};
-use super::{fork, stats, watch};
+use super::{fork, stand, stats, watch};
 use crate::render::report;
 
 /// The ground with the rounds and lanes that rows share.
@@ -29,13 +29,19 @@ pub(crate) struct History<'g> {
 type Measure = fn(&History<'_>, &Promise, Option<usize>) -> Outcome<Row>;
 
 /// The rows, in the order in which they are printed.
-pub(crate) const ROWS: [(&str, &str, f64, Measure); 16] = [
+pub(crate) const ROWS: [(&str, &str, f64, Measure); 17] = [
     ("snap-first", "snap of 5,000 new files of 2 KiB", 0.6, snap_first),
     ("snap-first-git", "the same against a commit into a shadow repository", 0.15, snap_first_git),
     ("snap-next", "snap, 10 of 5,000 files changed", 0.25, snap_next),
     ("snap-next-git", "the same against a commit into a shadow repository", 0.5, snap_next_git),
     ("snap-same", "bytes that a snap of 5,000 unchanged files writes beside its record", 0.0, snap_same),
     ("page", "a large file with one page changed in place, stored once more", 1024.0 * 1024.0, page),
+    (
+        "stand",
+        "the longest gap that a live lane sees over a snap, 10 of 5,000 files changed",
+        25.0,
+        stand::of_a_snap,
+    ),
     ("restore", "restore over 10 changed of 5,000 files", 0.1, restore),
     ("restore-unsaved", "the same where the state that is left has no snapshot yet", 0.35, restore_unsaved),
     ("diff-states", "diff A B --name-only, 10 of 5,000 files changed against all", 0.5, diff_states),

@@ -10,6 +10,7 @@ mod history;
 mod image;
 mod process;
 mod row;
+mod stand;
 mod start;
 mod stats;
 mod tax;
