@@ -1,8 +1,8 @@
 //! The layers of a new lane that shows what another one shows.
 //!
 //! Of an overlay whose upper may be a lower layer, the upper is sealed and both lanes stand on it, at a cost that does not
-//! follow what it holds. Else the upper is copied, as is a tree that is a copy itself: hard links would part in a lower
-//! layer (ruled out where a file of the upper has further names), and the kernel takes no lower layer that lies in another.
+//! follow what it holds. Files with several names would part in a lower layer: each lane gets a copy of them in its own.
+//! Else the upper is copied, as is a tree that is a copy itself: the kernel takes no lower layer that lies in another.
 //!
 //! Invariant: a fork that is not recorded yet says so by the file `forking`: nobody can have run anything in it.
 
@@ -15,7 +15,7 @@ use tree::copy::{CopyOptions, Progress, copy_tree};
 use tree::layer::Format;
 use tree::layer_copy::copy_layer;
 use tree::walk::{Visit, walk};
-use tree::{DirTree, TreePath};
+use tree::{DirTree, LinkGroups, TreePath};
 
 use crate::base::{read_stamp, stamp_as};
 use crate::contract::Cost;
@@ -160,25 +160,43 @@ pub(crate) fn overlay(
     let mut looked_at = 0;
     let mut sealing = Sealing::begin(layers, &origin, format)?;
     let squashed = sealing.squash_if_many(making.progress)?;
-    let why = if sealing.place().starts_with(&parent.root().origin) {
-        Some(WhyCopied::Inside)
-    } else if parent.index()?.is_some() || linked(layers, making.linked, &mut looked_at)? {
-        Some(WhyCopied::HardLinks)
-    } else {
-        None
-    };
-    let stack = if why.is_none() { sealing.seal()? } else { None };
-    let mut cost = Cost::default();
+    let (mut why, mut groups) = (None, None);
+    if sealing.place().starts_with(&parent.root().origin) {
+        why = Some(WhyCopied::Inside);
+    } else if parent.index()?.is_some() {
+        why = Some(WhyCopied::HardLinks);
+    } else if making.linked != Some(false) {
+        let upper = layers.open_layer(layers.open_dir()?, "u")?;
+        let found = LinkGroups::of(upper.as_fd(), format);
+        looked_at = found.looked_at;
+        // Where nothing else is in it, there is nothing to share.
+        if !found.can_part || !found.is_empty() && found.others == 0 {
+            why = Some(WhyCopied::HardLinks);
+        }
+        groups = Some(found).filter(|found| !found.is_empty());
+    }
+    let stack = if why.is_none() { sealing.seal(groups.as_ref())? } else { None };
+    let mut cost = cost_of(std::mem::take(&mut sealing.carried));
     let sharing = match stack {
         Some(ids) => {
             // Its root looks as the one before it did.
             let upper = layers.open_layer(layers.open_dir()?, "u")?;
             make_upper(to.open_dir()?.as_fd(), upper.as_fd(), &to)?;
+            if groups.is_some() {
+                let into = to.open_layer(to.open_dir()?, "u")?;
+                let copied = copy_layer((upper.as_fd(), into.as_fd()), None, format, making.progress)
+                    .doing("copy hard links", &to.upper)?;
+                let carried = cost_of(copied);
+                cost.files += carried.files;
+                cost.allocated += carried.allocated;
+                cost.left_out.extend(carried.left_out);
+            }
             to.set_sealed(&ids)?;
             Sharing::Sealed
         }
         None => {
-            to.set_sealed(&layers.sealed_ids()?)?;
+            let ids = layers.sealed_ids()?;
+            to.set_sealed(&ids)?;
             cost = copy_upper(layers, &to, format, making.progress)?;
             Sharing::Copied(why.unwrap_or(WhyCopied::NotMovable))
         }
@@ -186,22 +204,6 @@ pub(crate) fn overlay(
     sealing.end()?;
     cost.elapsed = began.elapsed();
     Ok(Forked { sharing, cost, squashed, looked_at })
-}
-
-/// True where a file of the upper has further names; by a walk where nobody knows.
-fn linked(layers: &Layers, known: Option<bool>, looked_at: &mut u64) -> Result<bool> {
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    let upper = layers.open_layer(layers.open_dir()?, "u")?;
-    let mut found = false;
-    let gaps = walk(upper.as_fd(), &mut |_, entry| {
-        *looked_at += 1;
-        found = !entry.is_dir() && !entry.is_whiteout() && entry.nlink > 1;
-        if found { Visit::Stop } else { Visit::Enter }
-    });
-    // What cannot be looked at may have any.
-    Ok(found || !gaps.is_empty())
 }
 
 fn copy_upper(

@@ -10,10 +10,10 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use kernel::{Errno, publish};
-use tree::copy::Progress;
+use tree::copy::{Copied, Progress};
 use tree::flatten::flatten;
 use tree::layer::Format;
-use tree::{DirTree, Stack};
+use tree::{DirTree, LinkGroups, Stack};
 
 use crate::error::{Doing as _, Error, Result};
 use crate::home::{Layers, remove_below};
@@ -34,6 +34,8 @@ pub(crate) struct Sealing<'s> {
     held: Held,
     /// Layers that the root named and does not name any more.
     unneeded: Vec<String>,
+    /// What the new upper got of the old one.
+    pub(crate) carried: Copied,
 }
 
 /// What was made one.
@@ -51,7 +53,7 @@ impl<'s> Sealing<'s> {
     pub(crate) fn begin(layers: &'s Layers, origin: &'s DirTree, format: Format) -> Result<Sealing<'s>> {
         let pool = layers.pool();
         let held = pool.hold()?;
-        Ok(Sealing { layers, origin, format, pool, held, unneeded: Vec::new() })
+        Ok(Sealing { layers, origin, format, pool, held, unneeded: Vec::new(), carried: Copied::default() })
     }
 
     /// Gives up what is not needed any more. Where this is not reached, the next sweep does it.
@@ -79,8 +81,9 @@ impl<'s> Sealing<'s> {
     }
 
     /// Seals the upper; the stack that the root stands on then. One in which nothing is stays: it may be shared as it
-    /// is. False where this filesystem or the layer's own mode forbids it, and all is as it was.
-    pub(crate) fn seal(&mut self) -> Result<Option<Vec<String>>> {
+    /// is. False where this filesystem or the layer's own mode forbids it, and all is as it was. The new upper holds a copy of
+    /// `groups`, so that their names stay together.
+    pub(crate) fn seal(&mut self, groups: Option<&LinkGroups>) -> Result<Option<Vec<String>>> {
         let mut ids = self.layers.sealed_ids()?;
         let dir = self.layers.open_dir()?;
         let upper = self.layers.open_layer(&dir, "u")?;
@@ -89,6 +92,21 @@ impl<'s> Sealing<'s> {
         }
         let before = ids.clone();
         let id = self.new_layer(upper.as_fd())?;
+        if let Some(groups) = groups {
+            // Below the upper it shows nothing, as the empty one would, since the upper has the same.
+            let path = self.pool.layer(&id)?;
+            let copied = open_dir(&path).and_then(|into| {
+                let copied = groups.copy((upper.as_fd(), into.as_fd()), self.format, &mut |_| {});
+                copied.doing("copy hard links", &path)
+            });
+            match copied {
+                Ok(copied) => self.carried = copied,
+                Err(error) => {
+                    self.unneeded.push(id);
+                    return Err(error);
+                }
+            }
+        }
         ids.insert(0, id.clone());
         self.layers.set_sealed(&ids)?;
         match self.exchange(&id) {
@@ -152,7 +170,7 @@ impl<'s> Sealing<'s> {
             let source = kernel::Error::new("renameat2", b"", Errno::OPNOTSUPP);
             Error::Kernel { step: "seal", path: self.layers.upper.clone(), source }
         };
-        let ids = self.seal()?.ok_or_else(refused)?;
+        let ids = self.seal(None)?.ok_or_else(refused)?;
         if ids.len() > 1 {
             self.squash(&ids, progress)?;
         }

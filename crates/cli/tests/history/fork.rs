@@ -224,11 +224,10 @@ os.utime("w/x", ns=(5, 1_234_567_890_123_456_789)); os.utime("w", ns=(7, 987_654
         );
         let seen = View::of(world, "a");
         let answer = fork(world, "a", "b");
-        let why = if world.made == Made::Overlay { "hard-links" } else { "copy" };
-        assert_eq!(
-            (&answer["roots"][0]["copied"], &answer["roots"][0]["shared"]),
-            (&why.into(), &false.into())
-        );
+        let is_overlay = world.made == Made::Overlay;
+        let why = if is_overlay { "hard-links" } else { "copy" };
+        let root = &answer["roots"][0];
+        assert_eq!((&root["copied"], &root["shared"]), (&why.into(), &is_overlay.into()), "{answer}");
         View::of(world, "b").assert_same(&seen, "in the fork");
         View::of(world, "a").assert_same(&seen, "in the parent");
         world.sh("b", "echo more >> three; cmp w/one three");
@@ -237,6 +236,29 @@ os.utime("w/x", ns=(5, 1_234_567_890_123_456_789)); os.utime("w", ns=(7, 987_654
             world.ok(&["undo", "b", "--yes"]);
             View::of(world, "b").assert_same(&seen, "undone to the fork");
         }
+        // Once more from both, in which nothing but those files is above what is shared, and then something more.
+        for lane in ["a", "b"] {
+            let next = format!("{lane}2");
+            world.sh(lane, "echo 4 >> w/two");
+            let seen = View::of(world, lane);
+            fork(world, lane, &next);
+            View::of(world, &next).assert_same(&seen, "forked once more");
+            world.sh(&next, "test w/one -ef three; echo 5 > five; ln w/x y; rm w/two");
+            let seen = View::of(world, &next);
+            world.snap(&next);
+            let last = format!("{lane}3");
+            fork(world, &next, &last);
+            if world.made == Made::Copy {
+                // A copy begins with the tree that it is.
+                world.snap(&last);
+            }
+            world.gone(&next);
+            View::of(world, &last).assert_same(&seen, "a fork of the fork");
+            world.sh(&last, "test w/x -ef y; rm -r w; mkdir w; echo z > w/one");
+            world.ok(&["undo", &last, "--yes"]);
+            View::of(world, &last).assert_same(&seen, "undone in it");
+        }
+        world.assert_whole("after all of it");
     });
 }
 

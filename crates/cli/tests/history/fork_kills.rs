@@ -10,7 +10,7 @@ use crate::world::{Made, World, word};
 /// Forks, struck at every call: the lane that is forked shows the same, and there is a whole fork of that name or none.
 fn fork_is_struck(world: &World, strikes: &[Strike], live: bool) {
     world.lane("a");
-    world.sh("a", &work(1).replace("ln w/g w/d/g;", "cp w/g w/d/g;"));
+    world.sh("a", &work(1));
     let first = (world.snap("a"), View::of(world, "a"));
     if live {
         world.ok(&["run", "-d", "-q", "-n", "a", "--checkpoints", "none", "--", "sleep", "10000"]);

@@ -53,9 +53,9 @@ pub struct ForkRequest {
 pub struct ForkedRoot {
     /// The root.
     pub path: PathBuf,
-    /// Nothing was copied: both lanes stand on the same layers.
+    /// Both lanes stand on the same layers.
     pub shared: bool,
-    /// Why something was copied; `None` where nothing was, or where it was put there from a snapshot.
+    /// Why something was copied all the same; `None` where nothing was, or where it was put there from a snapshot.
     pub why_copied: Option<WhyCopied>,
     /// Layers that were made one on the way.
     pub squashed: usize,
@@ -232,6 +232,8 @@ fn make(
         monitor.event(Event::Copying { files: progress.entries, bytes: progress.bytes });
     };
     let linked = parent.home.known_links()?;
+    // The layers of the new lane do not say what it was when it was forked.
+    let mut unrecorded = false;
     for root in &parent.roots {
         let mut view =
             ForkedRoot { path: root.view.path.clone(), shared: false, why_copied: None, squashed: 0 };
@@ -240,10 +242,11 @@ fn make(
                 let mut making = Making { linked, progress: &mut told };
                 let forked = root.workspace.fork(home, &mut making)?;
                 view.squashed = forked.squashed.map_or(0, |squashed| squashed.layers);
-                match forked.sharing {
-                    Sharing::Sealed => view.shared = true,
-                    Sharing::Copied(why) => view.why_copied = Some(why),
-                }
+                (view.shared, view.why_copied) = match forked.sharing {
+                    Sharing::Sealed => (true, (forked.cost.files > 0).then_some(WhyCopied::HardLinks)),
+                    Sharing::Copied(why) => (root.workspace.is_stacked()?, Some(why)),
+                };
+                unrecorded |= matches!(forked.sharing, Sharing::Copied(why) if why != WhyCopied::IsCopy);
                 made.spend(&root.view.path, forked.cost);
             }
             From::Snapshot(_) => root.workspace.begin_in(home)?,
@@ -258,9 +261,9 @@ fn make(
         From::Snapshot(id) => begin_at(engine, parent, &child, *id, &mut made)?,
         // What was copied cannot be told from what will be written: it is recorded now. A copy has no history until
         // somebody asks for one.
-        From::Layers if made.roots.iter().any(ForkedRoot::is_copied_layer) => {
+        From::Layers if unrecorded => {
             let message = format!("from {}", parent.row.name).into_bytes();
-            let wish = Wish { message, only_if_changed: false, ..Wish::automatic(SnapshotKind::Fork) };
+            let wish = Wish { message, ..Wish::automatic(SnapshotKind::Fork) };
             let taken =
                 LaneHistory::open(engine, &child).and_then(|history| history.take_at_rest(&child, &wish));
             if let Err(error) = taken {
@@ -299,11 +302,5 @@ impl Made {
         self.cost.files += cost.files;
         self.cost.allocated += cost.allocated;
         self.left.extend(cost.left_out.into_iter().map(|(path, why)| (root.to_owned(), path, why)));
-    }
-}
-
-impl ForkedRoot {
-    fn is_copied_layer(&self) -> bool {
-        self.why_copied.is_some_and(|why| why != WhyCopied::IsCopy)
     }
 }

@@ -168,15 +168,34 @@ fn everything_that_a_lane_stands_on_is_brought_into_its_own_layer_again() {
 }
 
 #[test]
-fn hard_links_of_a_layer_stay_together_because_it_is_copied() {
+fn hard_links_of_a_layer_stay_together_because_each_lane_has_a_copy_of_them() {
     for way in ways() {
         let parent = lane(way, "echo one >x; ln x y; echo z >z");
         parent.run("echo n >n; ln n n2; mkdir d; ln n d/n3; echo w >>x");
         let before = tree(&parent);
         let (child, forked) = parent.fork("m4");
-        let why = if way == Way::Copy { WhyCopied::IsCopy } else { WhyCopied::HardLinks };
-        assert_eq!((forked.sharing, pool(&parent)), (Sharing::Copied(why), vec![]), "{way:?}");
+        // The index of a mount as root speaks of the layer that is the upper.
+        let (sharing, layers) = match way {
+            Way::Copy => (Sharing::Copied(WhyCopied::IsCopy), 0),
+            Way::OverlayRoot => (Sharing::Copied(WhyCopied::HardLinks), 0),
+            _ => (Sharing::Sealed, 1),
+        };
+        assert_eq!((forked.sharing, pool(&parent).len()), (sharing, layers), "{way:?}");
         assert_eq!((tree(&parent), tree(&child)), (before.clone(), before), "{way:?}");
+        if sharing == Sharing::Sealed {
+            // One file in each, and not what stands beside it.
+            let uppers = [&parent, &child].map(|lane| lane.work.layer().expect("opened").fd);
+            for upper in uppers {
+                let names = kernel::dir::entries(&upper).expect("listed");
+                let names: Vec<Vec<u8>> = names.into_iter().map(|entry| entry.name).collect();
+                assert_eq!(names, [b"d".to_vec(), b"n".to_vec(), b"n2".to_vec()], "{way:?}");
+            }
+            // Nothing but the file is above what both stand on: there is no layer more.
+            let (again, forked) = child.fork("m5");
+            assert_eq!((forked.sharing, pool(&parent).len()), (Sharing::Copied(WhyCopied::HardLinks), 1));
+            assert_eq!(tree(&again), tree(&child));
+            again.run("test n -ef d/n3; test n -ef n2");
+        }
         child.run("test n -ef d/n3; echo more >>n2; cmp n d/n3");
         parent.run("test n -ef d/n3; test $(cat n) = n");
         if way == Way::OverlayRoot {
