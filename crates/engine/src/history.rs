@@ -432,12 +432,30 @@ impl LaneHistory {
         if before.is_some_and(|before| before.top == done.manifest) {
             return Ok(before.and_then(|before| before.base_contents));
         }
-        let changed = || -> Result<BTreeSet<TreePath>> {
+        let all = || -> Result<BTreeSet<TreePath>> {
             let touched = root.workspace.touched()?;
             let had_content = |change: &&tree::Change| change.old.as_ref().is_some_and(|old| !old.is_dir());
             Ok(touched.changes.iter().filter(had_content).map(|change| change.old_path().clone()).collect())
         };
-        let paths = changed()?;
+        // Since the last snapshot, where that can be told from the two alone: a walk less.
+        let since_then = done
+            .fresh
+            .as_ref()
+            .filter(|fresh| !fresh.hides && before.is_some_and(|before| before.top == fresh.since));
+        let paths = match since_then {
+            Some(fresh) => {
+                let base = root.workspace.base_tree()?;
+                let doing = || format!("look at {}", root.view.path.display());
+                let mut paths = BTreeSet::new();
+                for path in &fresh.paths {
+                    if base.entry(path).doing(doing)?.is_some_and(|old| !old.is_dir()) {
+                        paths.insert(path.clone());
+                    }
+                }
+                paths
+            }
+            None => all()?,
+        };
         let previous = before.and_then(|before| before.base_contents);
         if paths.is_empty() {
             return Ok(previous);
@@ -445,7 +463,7 @@ impl LaneHistory {
         let base = root.workspace.base_tree()?;
         let contents = match writer.base_contents(&*base, previous, paths) {
             // What the base held before is lost; what it holds now is not.
-            Err(error) if error.is_damage() => writer.base_contents(&*base, None, changed()?)?,
+            Err(error) if error.is_damage() => writer.base_contents(&*base, None, all()?)?,
             other => other?,
         };
         Ok(Some(contents.manifest))

@@ -388,3 +388,22 @@ fn a_directory_that_refuses_its_owner_is_worked_in_and_refuses_him_afterwards() 
         assert_eq!(world.sh("a", modes).out(), "0\n0\n2\nnew\n");
     });
 }
+
+#[test]
+fn in_a_directory_that_refuses_its_owner_one_entry_is_dressed_and_another_put() {
+    each(|world| {
+        world.lane("a");
+        world.sh(
+            "a",
+            "mkdir -p s/in; for n in a b c; do echo 1 > s/$n; echo 1 > s/in/$n; done; chmod 555 s/in s",
+        );
+        let first = (world.snap("a"), View::of(world, "a"));
+        world.sh("a", "for n in s s/in; do chmod 600 $n/a; echo 2 > $n/c; done");
+        let second = (world.snap("a"), View::of(world, "a"));
+        for (id, seen) in [&first, &second, &first, &second] {
+            let told = world.json(&["restore", "a", id, "--yes"]);
+            assert_eq!(told["left"], serde_json::json!([]));
+            View::of(world, "a").assert_same(seen, "a directory that refuses its owner");
+        }
+    });
+}

@@ -86,6 +86,39 @@ pub struct Capture {
     read: u64,
 }
 
+/// Where a layer covers what an earlier capture of it did not.
+#[derive(Debug)]
+pub struct Fresh {
+    /// The earlier capture.
+    pub since: ManifestId,
+    /// Entries that it did not have, or not of this type.
+    pub paths: Vec<TreePath>,
+    /// A directory among them hides everything below it.
+    pub hides: bool,
+}
+
+impl Fresh {
+    fn of(since: ManifestId, before: &[(TreePath, Arc<Item>)], seen: &[Seen]) -> Fresh {
+        let mut fresh = Fresh { since, paths: Vec::new(), hides: false };
+        let mut before = before.iter().peekable();
+        for seen in seen {
+            while before.next_if(|(path, _)| *path < seen.path).is_some() {}
+            let old = before.next_if(|(path, _)| *path == seen.path).map(|(_, item)| &item.kind);
+            let same = match (old, &seen.item.kind) {
+                (Some(old @ ItemKind::Dir { .. }), kind @ ItemKind::Dir { .. }) => old == kind,
+                (Some(old), kind) => std::mem::discriminant(old) == std::mem::discriminant(kind),
+                (None, _) => false,
+            };
+            if !same {
+                let plain = ItemKind::Dir { opaque: false, redirect: None };
+                fresh.hides |= matches!(seen.item.kind, ItemKind::Dir { .. }) && seen.item.kind != plain;
+                fresh.paths.push(seen.path.clone());
+            }
+        }
+        fresh
+    }
+}
+
 /// A layer that was captured. It becomes part of a snapshot by [`Writer::finish`].
 #[derive(Debug)]
 pub struct Captured {
@@ -101,6 +134,8 @@ pub struct Captured {
     pub read: u64,
     /// Files in it have several names, or something could not be looked at.
     pub linked: bool,
+    /// What it has and the last capture had not; `None` where that is not known.
+    pub fresh: Option<Fresh>,
     lane: LaneKey,
     root: u32,
     boot: Boot,
@@ -211,12 +246,14 @@ impl Capture {
             Some((base, items)) => writer.edit(*base, edits(items, seen))?,
             None => writer.manifest(seen.iter().map(|seen| (seen.path.clone(), (*seen.item).clone())))?,
         };
+        let fresh = self.base.as_ref().map(|(since, items)| Fresh::of(*since, items, seen));
         let first = |seen: &&Seen| seen.item.group.as_ref().is_none_or(|first| *first == seen.path);
         Ok(Captured {
             manifest,
             entries: seen.len() as u64,
             bytes: seen.iter().filter(first).map(|seen| seen.item.size()).fold(0, u64::saturating_add),
             linked: !self.gaps.is_empty() || seen.iter().any(|seen| seen.item.group.is_some()),
+            fresh,
             gaps: self.gaps,
             read: self.read,
             lane: self.lane,

@@ -83,7 +83,15 @@ struct Restore<'a> {
     /// Directories that refused their owner, with the mode that they had.
     loosened: Vec<(TreePath, u32)>,
     /// The directory that the last act was in: most acts come in runs.
-    parent: Option<(TreePath, OwnedFd)>,
+    parent: Option<Parent>,
+}
+
+/// A directory in which something is done.
+struct Parent {
+    path: TreePath,
+    fd: OwnedFd,
+    /// Entries may be made and removed in it, not only dressed.
+    may_change: bool,
 }
 
 impl Restore<'_> {
@@ -102,16 +110,17 @@ impl Restore<'_> {
                 _ => self.settle(path, error),
             };
         }
-        let Some((_, parent)) = self.parent.take() else { return Ok(()) };
+        let Some(within) = self.parent.take() else { return Ok(()) };
+        let parent = &within.fd;
         let name = if path.is_root() { b"." as &[u8] } else { path.name() };
         let done = match act {
-            Act::Remove { dir, .. } => self.remove(&parent, name, path, *dir),
-            Act::MakeDir { .. } => make_dir(&parent, name).stepping("make directory", path.as_bytes()),
-            Act::Put { item, .. } => self.put(&parent, name, path, item),
-            Act::Link { first, .. } => self.link(&parent, name, path, first),
-            Act::Dress { item, .. } => self.dress(&parent, name, path, item),
+            Act::Remove { dir, .. } => self.remove(parent, name, path, *dir),
+            Act::MakeDir { .. } => make_dir(parent, name).stepping("make directory", path.as_bytes()),
+            Act::Put { item, .. } => self.put(parent, name, path, item),
+            Act::Link { first, .. } => self.link(parent, name, path, first),
+            Act::Dress { item, .. } => self.dress(parent, name, path, item),
         };
-        self.parent = Some((path.parent().unwrap_or_default(), parent));
+        self.parent = Some(within);
         match done {
             Err(Error::Kernel { source, .. }) if is_of_one_entry(&source) => self.settle(path, source),
             answer => answer,
@@ -121,7 +130,7 @@ impl Restore<'_> {
     /// Opens the directory that holds `path`, giving its owner what it takes to work there.
     fn enter(&mut self, path: &TreePath, dress: bool) -> kernel::Result<()> {
         let parent = path.parent().unwrap_or_default();
-        if self.parent.as_ref().is_some_and(|(open, _)| *open == parent) {
+        if self.parent.as_ref().is_some_and(|open| open.path == parent && (dress || open.may_change)) {
             return Ok(());
         }
         let opened = open::path_beneath(self.layer, parent.as_bytes());
@@ -143,7 +152,7 @@ impl Restore<'_> {
             meta::set_mode_path_fd(&fd, stat.permissions() | OPEN)?;
             self.loosened.push((parent.clone(), stat.permissions()));
         }
-        self.parent = Some((parent, fd));
+        self.parent = Some(Parent { path: parent, fd, may_change: !dress });
         Ok(())
     }
 
