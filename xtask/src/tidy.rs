@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: one check to a file, each a pure function from the files to complaints.
 
+mod cases;
 mod docs;
 mod files;
 mod floors;
@@ -14,7 +15,9 @@ use crate::source::{self, Outcome};
 pub fn run() -> Outcome {
     let files = source::all()?;
     let mut complaints = Vec::new();
-    for check in [floors::check, powers::check, sizes::check, files::check, docs::check, words::check] {
+    for check in
+        [floors::check, powers::check, sizes::check, files::check, docs::check, cases::check, words::check]
+    {
         complaints.extend(check(&files));
     }
     complaints.extend(r#gen::check().err().into_iter().flatten());

@@ -8,6 +8,7 @@
 
 mod alive;
 mod damage;
+mod databases;
 mod exact;
 mod fork;
 mod fork_kills;
