@@ -1,4 +1,4 @@
-//! A kill, a full disk and a broken one at every single call that writes, of every verb that touches a history: afterwards
+//! A kill, a full disk, a broken one and a write that is cut short at every single call that writes, of every verb that touches a history: afterwards
 //! the lane is what it was before or what it was to be, every id that was printed restores, and every object is whole.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,11 @@ pub(crate) enum Strike {
     Kill,
     NoSpace,
     Io,
+    /// The write does half of what it was asked for.
+    Short,
 }
+
+const SHORT_WRITE: &str = include_str!("programs/short_write.py");
 
 impl Strike {
     fn word(self) -> &'static str {
@@ -29,6 +33,7 @@ impl Strike {
             Strike::Kill => "signal=KILL",
             Strike::NoSpace => "error=ENOSPC",
             Strike::Io => "error=EIO",
+            Strike::Short => "short",
         }
     }
 }
@@ -39,8 +44,24 @@ fn traced(world: &World, options: &[&str], args: &[&str]) -> Ran {
     Running::start(command).wait(SOON)
 }
 
-/// How often each call that writes is made.
-fn calls(world: &World, args: &[&str]) -> BTreeMap<String, usize> {
+/// Does `args` with the `number`th write to a file cut short; how many there were.
+fn cut_short(world: &World, number: usize, args: &[&str]) -> (Ran, usize) {
+    let out = world.env.tmp().join("writes");
+    let mut command = world.env.command(testkit::require::program("python3"));
+    command.args(["-c", SHORT_WRITE, &number.to_string()]).arg(&out).arg(world.env.lane_program());
+    command.args(args).current_dir(&world.project);
+    let ran = Running::start(command).wait(SOON);
+    let count = std::fs::read_to_string(&out).unwrap_or_else(|_| panic!("{ran}")).parse().unwrap();
+    (ran, count)
+}
+
+/// How often each call that can be struck so is made.
+fn calls(world: &World, strike: Strike, args: &[&str]) -> BTreeMap<String, usize> {
+    if strike == Strike::Short {
+        let (ran, count) = cut_short(world, 0, args);
+        assert!(matches!(ran.code, Some(0 | 1)), "{ran}");
+        return BTreeMap::from([("write".to_owned(), count)]);
+    }
     let out = world.env.tmp().join("calls");
     let ran = traced(world, &["-o", out.to_str().unwrap(), "-e", &format!("trace={WRITES}")], args);
     assert!(matches!(ran.code, Some(0 | 1)), "{ran}");
@@ -55,6 +76,9 @@ fn calls(world: &World, args: &[&str]) -> BTreeMap<String, usize> {
 
 /// Does `args`, struck at the `number`th `call`.
 fn struck(world: &World, strike: Strike, call: &str, number: usize, args: &[&str]) -> Ran {
+    if strike == Strike::Short {
+        return cut_short(world, number, args).0;
+    }
     let inject = format!("inject={call}:{}:when={number}", strike.word());
     traced(world, &["-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject], args)
 }
@@ -70,10 +94,10 @@ pub(crate) fn at_every_call(
     fn words(args: &[String]) -> Vec<&str> {
         args.iter().map(String::as_str).collect()
     }
-    let counted = calls(world, &words(&before(0)));
-    assert!(counted.len() > 4, "{counted:?}");
     let mut round = 0;
     for strike in strikes {
+        let counted = calls(world, *strike, &words(&before(0)));
+        assert!(counted.values().sum::<usize>() > 3, "{counted:?}");
         for (call, count) in &counted {
             let mut hit = 0;
             for number in 1..=count + 1 {
@@ -264,6 +288,24 @@ fn b20_snap_failing_at_every_call() {
 }
 
 #[test]
+fn b20_snap_with_every_write_cut_short() {
+    snap_is_struck(&world(Who::User, Made::Overlay), &[Strike::Short]);
+}
+
+#[test]
+fn restore_and_undo_with_every_write_cut_short() {
+    let restore = |id: &str| ["restore", "a", id, "--yes"].map(String::from).to_vec();
+    going_back_is_struck(&world(Who::User, Made::Overlay), &[Strike::Short], &restore);
+    let undo = |_: &str| ["undo", "a", "--yes"].map(String::from).to_vec();
+    going_back_is_struck(&world(root(), Made::Overlay), &[Strike::Short], &undo);
+}
+
+#[test]
+fn gc_with_every_write_cut_short() {
+    gc_is_struck(&world(Who::User, Made::Overlay), &[Strike::Short]);
+}
+
+#[test]
 fn restore_killed_at_every_call_of_an_ordinary_user() {
     let restore = |id: &str| ["restore", "a", id, "--yes"].map(String::from).to_vec();
     going_back_is_struck(&world(Who::User, Made::Overlay), &[Strike::Kill], &restore);
@@ -309,6 +351,13 @@ fn restore_of_a_live_lane_failing_at_every_call() {
         ["restore", "a", id, "--yes"].map(String::from).to_vec()
     });
     world.ok(&["stop", "a"]);
+}
+
+#[test]
+fn undo_failing_at_every_call() {
+    let undo = |_: &str| ["undo", "a", "--yes"].map(String::from).to_vec();
+    going_back_is_struck(&world(root(), Made::Overlay), &[Strike::NoSpace], &undo);
+    going_back_is_struck(&world(Who::User, Made::Overlay), &[Strike::Io], &undo);
 }
 
 #[test]
