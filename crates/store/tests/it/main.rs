@@ -6,6 +6,7 @@ mod edit;
 mod faults;
 mod filesystems;
 mod gc;
+mod growth;
 mod layer;
 mod life;
 mod model;
