@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
 
 mod alive;
+mod credentials;
 mod damage;
 mod databases;
 mod exact;
