@@ -9,7 +9,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use kernel::{Errno, publish};
+use kernel::{Errno, meta, publish};
 use tree::copy::{Copied, Progress};
 use tree::flatten::flatten;
 use tree::layer::Format;
@@ -76,8 +76,17 @@ impl<'s> Sealing<'s> {
         let (beside, name) =
             (layer.parent().unwrap_or(Path::new("/")), layer.file_name().unwrap_or_default());
         let dir = self.layers.open_dir()?;
+        let both = [self.layers.open_layer(&dir, "u")?, open_dir(&layer)?];
+        let path = &self.layers.upper;
+        let times = both.each_ref().map(meta::stat_fd);
         publish::rename_exchange(&dir, &self.layers.name("u"), open_dir(beside)?, name.as_encoded_bytes())
-            .doing("seal", &self.layers.upper)
+            .doing("seal", path)?;
+        for (fd, time) in both.iter().zip(times) {
+            // Some filesystems (xfs) date a directory anew that comes to another parent. It is done by now, whatever
+            // becomes of the time.
+            let _ = time.and_then(|stat| meta::set_times_fd(fd, stat.mtime));
+        }
+        Ok(())
     }
 
     /// Seals the upper; the stack that the root stands on then. One in which nothing is stays: it may be shared as it
@@ -180,6 +189,10 @@ impl<'s> Sealing<'s> {
             self.squash(&[id], progress)?;
             id = self.only_layer()?.ok_or_else(refused)?;
         }
+        // The upper is empty, but its root may have changed since it was made.
+        let (layer, upper) =
+            (open_dir(&self.pool.layer(&id)?)?, self.layers.open_layer(self.layers.open_dir()?, "u")?);
+        crate::overlay::look_like(layer.as_fd(), upper.as_fd(), &self.layers.upper)?;
         self.exchange(&id)?;
         self.layers.set_sealed(&[])?;
         remove_below(&self.layers.open_dir()?, &self.layers.name("w"), &self.layers.work)?;

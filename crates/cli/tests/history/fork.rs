@@ -2,10 +2,11 @@
 //! other; and every verb gives the same answers for a lane that stands on the layers of others as for any other one.
 
 use serde_json::Value;
+use testkit::{FsKind, LoopFs, TestEnv, Who};
 
 use crate::exact::STEPS;
 use crate::view::View;
-use crate::world::{Made, World, each, word};
+use crate::world::{Made, World, each, fresh, word};
 
 /// Forks; the answer.
 fn fork(world: &World, parent: &str, child: &str) -> Value {
@@ -424,4 +425,52 @@ fn checkpoints_in_a_fork_lead_back_to_where_it_was_forked() {
         world.watched("a", "true");
         assert_eq!(world.ids("a").len(), 2, "a fork is no change");
     });
+}
+
+#[test]
+fn forks_on_every_filesystem_with_the_layers_beside_the_state_or_beside_the_project() {
+    const KINDS: [(FsKind, u64); 4] =
+        [(FsKind::Ext4, 64), (FsKind::Btrfs, 120), (FsKind::Xfs, 320), (FsKind::Tmpfs, 64)];
+    for who in Who::all() {
+        for (kind, mib) in KINDS {
+            let Some(fs) = LoopFs::make(kind, mib, who) else { return };
+            let here =
+                World::git(TestEnv::inside(&fs.path(), env!("CARGO_BIN_EXE_lane"), who), Made::Overlay);
+            forks(&here);
+            drop(here);
+            // The project alone is on it.
+            let world = World::git(fresh(who), Made::Overlay);
+            let project = fs.path().join("app");
+            world.env.host("/", "cp", &["-a", world.project.to_str().unwrap(), project.to_str().unwrap()]);
+            let world = World { project: project.clone(), ..world };
+            forks(&world);
+            drop(world);
+            assert!(!fs.path().join(".lanekeeper").exists(), "{kind:?}");
+        }
+    }
+}
+
+/// A family of lanes, and its end.
+fn forks(world: &World) {
+    world.lane("a");
+    world.sh("a", "mkdir d; echo 1 > d/f; ln d/f d/g; rm README.md; head -c 200000 /dev/urandom > large");
+    let seen = View::of(world, "a");
+    let answer = fork(world, "a", "b");
+    assert_eq!(answer["roots"][0]["shared"], true, "{answer}");
+    View::of(world, "b").assert_same(&seen, "forked");
+    let id = world.snap("b");
+    world.sh("b", "test d/f -ef d/g; echo 2 >> d/f; rm large; mv d e");
+    let second = View::of(world, "b");
+    fork(world, "b", "c");
+    world.gone("a");
+    View::of(world, "c").assert_same(&second, "a fork of the fork");
+    world.restore("b", &id);
+    View::of(world, "b").assert_same(&seen, "put back");
+    world.ok(&["fork", "b", "d", "--at", &id]);
+    View::of(world, "d").assert_same(&seen, "from a snapshot");
+    world.assert_whole("after all of it");
+    for lane in ["b", "c", "d"] {
+        world.gone(lane);
+    }
+    assert_eq!(layers(world), Vec::<String>::new());
 }

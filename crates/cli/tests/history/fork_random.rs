@@ -1,7 +1,7 @@
 //! Random work in random lanes, forks of forks, snapshots, going back, drops and collections: every lane always shows what was
 //! last seen of it, and every snapshot restores.
 
-use testkit::Who;
+use testkit::{Dice, Who};
 
 use crate::view::View;
 use crate::world::{Made, World, fresh};
@@ -55,18 +55,6 @@ for _ in range(r.randint(1, 8)):
         pass
 "#;
 
-/// A small generator, so that a seed says everything.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % sides
-    }
-}
-
 fn edit(world: &World, lane: &str, links: bool, seed: usize) {
     let program = EDIT.replace("LINKS", if links { "True" } else { "False" });
     let seed = seed.to_string();
@@ -88,19 +76,19 @@ fn edit(world: &World, lane: &str, links: bool, seed: usize) {
 
 fn random_lanes(who: Who, made: Made, links: bool, steps: usize) {
     testkit::require::program("python3");
-    let seed = std::env::var("LANE_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed);
+    let seed = Dice::seed(&format!("forks as {who:?}, {}", made.word()));
     let world = World::git(fresh(who), made);
-    let mut dice = Dice(seed);
+    let mut dice = Dice::of_seed(seed);
     world.lane("l0");
     let mut lanes = vec![("l0".to_owned(), View::of(&world, "l0"))];
     let mut snapshots: Vec<(String, String, View)> = Vec::new();
     for step in 1..=steps {
-        let at = dice.roll(lanes.len());
+        let at = dice.below(lanes.len());
         let lane = lanes[at].0.clone();
         let when = format!("step {step} of seed {seed} as {who:?}, {}, in {lane}", made.word());
-        match dice.roll(10) {
+        match dice.below(10) {
             0..=3 => {
-                edit(&world, &lane, links, dice.roll(1 << 30));
+                edit(&world, &lane, links, dice.below(1 << 30));
                 lanes[at].1 = View::of(&world, &lane);
             }
             4 | 5 if lanes.len() < 6 => {
@@ -116,7 +104,7 @@ fn random_lanes(who: Who, made: Made, links: bool, steps: usize) {
             }
             7 => {
                 let own: Vec<_> = snapshots.iter().filter(|(of, _, _)| *of == lane).collect();
-                if let Some((_, id, seen)) = own.get(dice.roll(own.len().max(1))) {
+                if let Some((_, id, seen)) = own.get(dice.below(own.len().max(1))) {
                     world.restore(&lane, id);
                     lanes[at].1 = seen.clone();
                 }
@@ -138,7 +126,7 @@ fn random_lanes(who: Who, made: Made, links: bool, steps: usize) {
             _ => drop(world.run(&["gc", "--yes", "--budget", "0"])),
         }
         // Somebody who had no part in it.
-        let (other, seen) = &lanes[dice.roll(lanes.len())];
+        let (other, seen) = &lanes[dice.below(lanes.len())];
         View::of(&world, other).assert_same(seen, &format!("{when}: {other}"));
     }
     for (lane, seen) in &lanes {
