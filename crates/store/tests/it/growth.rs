@@ -82,7 +82,8 @@ fn the_thousandth_snapshot_costs_what_the_tenth_did_and_the_store_grows_by_the_c
         eprintln!("{what}: {early} early, {late} late");
         // The index of many packs has some parts more than that of few.
         let parts = if at == 2 { early / 3 } else { 0 };
-        assert!(late * 10 <= early * 12 + (lines + parts) * 10, "{what}: {early} early, {late} late");
+        // On a quick machine more files are read twice, because they are younger than their dates can tell apart.
+        assert!(late * 10 <= early * 14 + (lines + parts) * 10, "{what}: {early} early, {late} late");
     }
     let grown = |from: usize, to: usize| sizes[to] - sizes[from];
     let (early, late) = (grown(10, 110), grown(SNAPSHOTS - 100, SNAPSHOTS));

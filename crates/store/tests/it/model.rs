@@ -35,6 +35,7 @@ pub(crate) fn read(top: &Path) -> Model {
     let mut model = Model::new();
     let mut names: HashMap<u64, Vec<Vec<u8>>> = HashMap::new();
     visit(top, b"", &mut model, &mut names);
+    settle(&mut model);
     for mut paths in names.into_values().filter(|paths| paths.len() > 1) {
         paths.sort();
         for path in &paths {
@@ -42,6 +43,28 @@ pub(crate) fn read(top: &Path) -> Model {
         }
     }
     model
+}
+
+/// Takes away marks that say nothing: a directory below one that shows nothing of the base is opaque in any case.
+fn settle(model: &mut Model) {
+    let mut paths: Vec<Vec<u8>> = model.keys().cloned().collect();
+    paths.sort_by_key(|path| path.iter().filter(|byte| **byte == b'/').count());
+    let mut merges: HashMap<Vec<u8>, bool> = HashMap::new();
+    for path in paths {
+        let row = model.get_mut(&path).expect("known");
+        if row.kind != "dir" {
+            continue;
+        }
+        let above = path.iter().rposition(|byte| *byte == b'/').map_or(b"".as_slice(), |at| &path[..at]);
+        let shows = path.is_empty() || merges[above];
+        let is = |name: &[u8], what: &[u8]| name.ends_with(&[b".overlay.", what].concat());
+        if !shows {
+            row.xattrs.retain(|name, _| !is(name, b"opaque"));
+        }
+        let has = |what: &[u8]| row.xattrs.keys().any(|name| is(name, what));
+        let own = has(b"redirect") || shows && !has(b"opaque");
+        merges.insert(path, own);
+    }
 }
 
 fn visit(top: &Path, path: &[u8], model: &mut Model, names: &mut HashMap<u64, Vec<Vec<u8>>>) {
