@@ -13,8 +13,9 @@ use tree::layer::Format;
 use crate::clock;
 use crate::describe;
 use crate::error::{Doing as _, Result};
-use crate::history::{LaneHistory, base_of, look};
+use crate::history::{LaneHistory, base_of};
 use crate::lane::{OpenLane, OpenRoot};
+use crate::passes::look;
 
 /// Where a fork's row says what it was forked from.
 pub(crate) const FORKED: &str = "forked";

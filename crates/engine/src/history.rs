@@ -8,15 +8,14 @@
 //! anything else is done with the lane.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::os::fd::AsFd as _;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use kernel::lock::Lock;
 use ledger::Lane;
 use sandbox::credentials::looks_like_one;
-use sandbox::freeze::{self, Freezer, Mapped};
+use sandbox::freeze::{Freezer, Mapped};
 use store::{
     Capture, Captured, Gap, History, LaneKey, ManifestId, NewSnapshot, Pass, Quiescence, Record, Share,
     Snapshot, SnapshotId, SnapshotKind, Store,
@@ -30,6 +29,7 @@ use crate::describe;
 use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
 use crate::lane::{OpenLane, OpenRoot};
+use crate::passes::{Layered, look, note_mapped, pass, while_at_work};
 use crate::room;
 use crate::stores::{self, StoreAt};
 
@@ -39,9 +39,6 @@ const LOCK: &[u8] = b"history";
 const MANY_PACKS: u64 = 2048;
 /// How long after room was made for automatic snapshots it is not tried again.
 const AGAIN: Duration = Duration::from_secs(600);
-/// So often a lane at work is walked before it has to stand still, as long as a walk takes longer than this.
-const MOST_PASSES: usize = 3;
-const QUICK: Duration = Duration::from_millis(50);
 /// How long another capture may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -96,15 +93,6 @@ enum How<'f> {
     Live(Option<&'f mut Freezer>),
     /// The lane's processes, which stand still all the while.
     Still(&'f Mapped),
-}
-
-/// A root with what is being captured of it.
-struct Layered<'l> {
-    number: u32,
-    root: &'l OpenRoot,
-    capture: Capture,
-    /// Files of it that are written to by storing.
-    mapped: HashSet<(u64, u64)>,
 }
 
 impl LaneHistory {
@@ -231,7 +219,7 @@ impl LaneHistory {
         let mut layers = Vec::with_capacity(lane.roots.len());
         for (number, root) in (0u32..).zip(&lane.roots) {
             let capture = Capture::begin(&self.store, &self.key, number, &workspace::base::boot_id()?);
-            layers.push(Layered { number, root, capture, mapped: HashSet::new() });
+            layers.push(Layered::new(number, root, capture));
         }
         // As long as nobody else may write in it.
         let mut _held = None;
@@ -252,7 +240,10 @@ impl LaneHistory {
                 _held = lock;
                 if is_ours { Quiescence::AtRest } else { Quiescence::Running }
             }
-            How::Live(freezer) => self.live(&mut writer, &mut layers, freezer)?,
+            How::Live(freezer) => {
+                let last = if wish.only_if_changed { last } else { None };
+                while_at_work(&self.store, &mut writer, &mut layers, freezer, last)?
+            }
             How::Still(mapped) => {
                 note_mapped(&mut layers, mapped);
                 pass(&mut writer, &mut layers, false, None)?;
@@ -335,43 +326,6 @@ impl LaneHistory {
             taken.captured.push(done);
         }
         Ok(taken)
-    }
-
-    /// Reads a lane that is at work, like a live migration: what takes long while it runs, and what was written meanwhile
-    /// while it stands still.
-    fn live(
-        &self,
-        writer: &mut store::Writer<'_>,
-        layers: &mut [Layered<'_>],
-        freezer: Option<&mut Freezer>,
-    ) -> Result<Quiescence> {
-        let Some(freezer) = freezer else {
-            pass(writer, layers, false, None)?;
-            // What was written while it was read is read again.
-            pass(writer, layers, false, None)?;
-            return Ok(Quiescence::Running);
-        };
-        for _ in 0..MOST_PASSES {
-            let begun = Instant::now();
-            // A store through a mapping that is made from here on has a date that is not before this one.
-            let now = self.store.now()?;
-            note_mapped(layers, &freezer.mapped().unwrap_or_default());
-            pass(writer, layers, false, Some(now))?;
-            if begun.elapsed() < QUICK {
-                break;
-            }
-        }
-        let Ok(Some(frozen)) = freezer.freeze(freeze::LIMIT, freeze::HOLD) else {
-            pass(writer, layers, false, None)?;
-            return Ok(Quiescence::Running);
-        };
-        note_mapped(layers, frozen.mapped());
-        pass(writer, layers, false, None)?;
-        let is_whole = frozen.mapped().is_whole();
-        match frozen.thaw() && is_whole {
-            true => Ok(Quiescence::Frozen),
-            false => Ok(Quiescence::Running),
-        }
     }
 
     /// Stores everything that a lane at rest holds once more, because what is stored of it is damaged. No snapshot comes of it;
@@ -468,53 +422,6 @@ impl LaneHistory {
         };
         Ok(Some(contents.manifest))
     }
-}
-
-/// Walks every layer. `is_ours`: nobody else is in the lane. What was touched after `trusted_before` is read again by
-/// the next pass; `None` is the beginning of this one.
-fn pass(
-    writer: &mut store::Writer<'_>,
-    layers: &mut [Layered<'_>],
-    is_ours: bool,
-    trusted_before: Option<tree::Time>,
-) -> Result<()> {
-    for Layered { root, capture, mapped, .. } in layers {
-        let pass =
-            Pass { open_closed: is_ours, reread: mapped, trusted_before, ..Pass::at_rest(Format::User) };
-        look(capture, writer, root, &pass)?;
-    }
-    Ok(())
-}
-
-/// Finds the files of the layers that are mapped.
-fn note_mapped(layers: &mut [Layered<'_>], mapped: &Mapped) {
-    for Layered { root, mapped: noted, .. } in layers {
-        let Ok(layer) = root.workspace.layer() else { continue };
-        let below = mapped.paths().filter_map(|path| path.strip_prefix(&root.view.path).ok());
-        // What is not in the layer has lost its name.
-        let files = below.filter_map(|path| {
-            let file = kernel::open::path_beneath(&layer.fd, &describe::bytes(path)).ok()?;
-            Some(kernel::meta::stat_fd(&file).ok()?.identity())
-        });
-        *noted = files.collect();
-    }
-}
-
-/// One look at everything that a lane has written in one root, in however many layers it lies. The layers are opened for
-/// it: somebody may have sealed some since.
-pub(crate) fn look(
-    capture: &mut Capture,
-    writer: &mut store::Writer<'_>,
-    root: &OpenRoot,
-    pass: &Pass<'_>,
-) -> Result<()> {
-    let layer = root.workspace.layer()?;
-    let pass = Pass { format: layer.format, ..*pass };
-    match root.workspace.stacked()? {
-        Some(stack) => capture.pass_over(writer, &stack, &*root.workspace.base_tree()?, &pass)?,
-        None => capture.pass(writer, layer.fd.as_fd(), &pass)?,
-    }
-    Ok(())
 }
 
 /// The history of a lane for this process alone.

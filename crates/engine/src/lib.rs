@@ -25,6 +25,7 @@ pub mod missed;
 pub mod monitor;
 pub mod names;
 pub mod ops;
+mod passes;
 pub mod probe;
 pub mod project;
 pub mod recover;

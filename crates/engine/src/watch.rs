@@ -278,12 +278,14 @@ impl Post {
     }
 
     fn take(&mut self, wish: &Wish) -> Result<Option<store::Snapshot>> {
+        // What is written while it is taken shows at the next look.
+        let seen = activity::look(self.namespace);
         if let Some(freezer) = &mut self.freezer {
             // Whatever keeps it from starting is found out again when it is needed, and then told.
             let _ = freezer.prepare();
         }
         let taken = self.history.take_live(&self.lane, wish, self.freezer.as_mut());
-        self.last = activity::look(self.namespace);
+        self.last = seen;
         self.dirty = None;
         taken
     }

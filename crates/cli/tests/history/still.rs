@@ -398,6 +398,39 @@ while True:
 }
 
 #[test]
+fn nobody_is_stopped_for_a_snapshot_that_would_say_nothing_new() {
+    // It is busy elsewhere, and quiet in between for as long as a checkpoint needs to come by.
+    let script = r#"
+import signal, time
+woken = 0
+def count(*_):
+    global woken
+    woken += 1
+signal.signal(signal.SIGCONT, count)
+open("made", "w").write("once")
+for turn in range(5):
+    end = time.monotonic() + 2.6
+    while time.monotonic() < end:
+        time.sleep(end - time.monotonic())
+    open("/tmp/busy", "w").write("x" * turn)
+open("t", "w").write(str(woken))
+import os
+os.rename("t", "told")
+time.sleep(1000)
+"#;
+    testkit::require::program("python3");
+    let world = World::git(fresh(Who::User), Made::Overlay);
+    world.lane("a");
+    world.ok(&["run", "-d", "-n", "a", "--", "/usr/bin/python3", "-c", script]);
+    let live = Live { world: &world, name: "a" };
+    live.wait_for("told");
+    // At most one stop, for the snapshot of what it has made.
+    let woken = numbers(&std::fs::read_to_string(live.file("told")).unwrap());
+    assert!(woken[0] <= 1, "{woken:?}");
+    live.stop();
+}
+
+#[test]
 fn what_stood_before_stands_afterwards_and_what_was_traced_goes_on() {
     testkit::require::program("strace");
     let script = r#"

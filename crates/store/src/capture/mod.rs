@@ -233,6 +233,12 @@ impl Capture {
         Ok(())
     }
 
+    /// True where the last pass has seen what a manifest says that the capture before has left, and nothing else. False says
+    /// nothing.
+    pub fn is_as(&self, manifest: ManifestId) -> bool {
+        !self.news && self.base.as_ref().is_some_and(|(base, _)| *base == manifest)
+    }
+
     /// Files that look like credentials, among those that the last pass has seen.
     pub fn credentials(&self, is_credential: &dyn Fn(&TreePath) -> bool) -> Vec<TreePath> {
         let files = self.known.seen.iter().filter(|seen| matches!(seen.item.kind, ItemKind::File(_)));
