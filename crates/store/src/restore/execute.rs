@@ -80,8 +80,8 @@ struct Restore<'a> {
     stage: BorrowedFd<'a>,
     format: Format,
     report: Report,
-    /// Directories that refused their owner, with the mode that they had.
-    loosened: Vec<(TreePath, u32)>,
+    /// Directories that refused their owner, with the mode that they had, and which they are.
+    loosened: Vec<(TreePath, u32, (u64, u64))>,
     /// The directory that the last act was in: most acts come in runs.
     parent: Option<Parent>,
 }
@@ -150,7 +150,7 @@ impl Restore<'_> {
         let needed = if dress { LOOK } else { OPEN };
         if !path.is_root() && stat.permissions() & needed != needed && may_loosen(stat.uid) {
             meta::set_mode_path_fd(&fd, stat.permissions() | OPEN)?;
-            self.loosened.push((parent.clone(), stat.permissions()));
+            self.loosened.push((parent.clone(), stat.permissions(), stat.identity()));
         }
         self.parent = Some(Parent { path: parent, fd, may_change: !dress });
         Ok(())
@@ -169,23 +169,28 @@ impl Restore<'_> {
             let closed = stat.file_type() == FileType::Directory && stat.permissions() & OPEN != OPEN;
             if closed && may_loosen(stat.uid) {
                 meta::set_mode_path_fd(&fd, stat.permissions() | OPEN)?;
-                self.loosened.push((at.clone(), stat.permissions()));
+                self.loosened.push((at.clone(), stat.permissions(), stat.identity()));
             }
         }
         Ok(())
     }
 
-    /// Gives directories that were opened up, and that the plan does not dress, their mode back.
+    /// Gives directories that were opened up, and that the plan does not dress, their mode back. What stands there instead of one
+    /// that went has its own.
     fn tighten(&mut self, plan: &Plan) -> Result<()> {
         let dressed: std::collections::HashSet<&TreePath> =
             plan.acts.iter().filter(|act| matches!(act, Act::Dress { .. })).map(Act::path).collect();
-        while let Some((path, mode)) = self.loosened.pop() {
+        while let Some((path, mode, identity)) = self.loosened.pop() {
             if dressed.contains(&path) {
                 continue;
             }
-            match open::path_beneath(self.layer, path.as_bytes())
-                .and_then(|fd| meta::set_mode_path_fd(&fd, mode))
-            {
+            let put_back = |fd: OwnedFd| {
+                let stat = meta::stat_fd(&fd)?;
+                // The number of a directory that went may be that of a file by now.
+                let same = stat.file_type() == FileType::Directory && stat.identity() == identity;
+                if same { meta::set_mode_path_fd(&fd, mode) } else { Ok(()) }
+            };
+            match open::path_beneath(self.layer, path.as_bytes()).and_then(put_back) {
                 Err(error) if !is_gone(&error) => return Err(error).stepping("set mode of", path.as_bytes()),
                 _ => {}
             }

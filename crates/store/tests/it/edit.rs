@@ -48,26 +48,26 @@ pub(crate) const NAMES: [&str; 14] = [
 /// Does an edit where it can be done, and nothing where it cannot.
 pub(crate) fn apply(layer: &Path, edit: &Edit, number: usize) {
     let at = |n: usize| layer.join(NAMES[n]);
+    // Nothing happens where a closed directory keeps what is in it.
     let clear = |n: usize| {
         let path = at(n);
         let _ = fs::remove_file(&path);
         let _ = fs::remove_dir_all(&path);
-        path
+        path.symlink_metadata().is_err().then_some(path)
     };
     let fd = open(layer);
     let parent = |n: usize| kernel::open::parent_beneath(&fd, NAMES[n].as_bytes());
     match edit {
         Edit::File(n, len) => {
-            let _ = fs::write(
-                clear(*n),
-                format!("{number}-").repeat(len / 2 + 1).get(..*len).unwrap_or_default(),
-            );
+            let Some(path) = clear(*n) else { return };
+            let text = format!("{number}-").repeat(len / 2 + 1);
+            let _ = fs::write(path, text.get(..*len).unwrap_or_default());
         }
         Edit::Dir(n) => {
-            let _ = fs::create_dir_all(clear(*n));
+            let _ = clear(*n).map(fs::create_dir_all);
         }
         Edit::Symlink(n) => {
-            let _ = symlink(format!("../t{number}"), clear(*n));
+            let _ = clear(*n).map(|path| symlink(format!("../t{number}"), path));
         }
         Edit::Fifo(n) => {
             clear(*n);
@@ -79,17 +79,17 @@ pub(crate) fn apply(layer: &Path, edit: &Edit, number: usize) {
         }
         Edit::Link(a, b) => {
             if at(*a).symlink_metadata().is_ok_and(|meta| meta.is_file()) && a != b {
-                let _ = fs::hard_link(at(*a), clear(*b));
+                let _ = clear(*b).map(|path| fs::hard_link(at(*a), path));
             }
         }
         Edit::Remove(n) => {
             clear(*n);
         }
         Edit::Mode(n, mode) => {
-            // A directory stays open to its owner, so that the naive look at it needs no power.
+            // A directory can be looked into by its owner, so that the naive look at it needs no power.
             if let Some(meta) = at(*n).symlink_metadata().ok().filter(|meta| meta.is_file() || meta.is_dir())
             {
-                let mode = if meta.is_dir() { mode | 0o700 } else { mode | 0o600 };
+                let mode = if meta.is_dir() { mode | 0o500 } else { mode | 0o600 };
                 let _ = fs::set_permissions(at(*n), fs::Permissions::from_mode(mode));
             }
         }
@@ -103,7 +103,7 @@ pub(crate) fn apply(layer: &Path, edit: &Edit, number: usize) {
         Edit::Opaque(n) => {
             if at(*n).symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
                 let (dir, name) = parent(*n).expect("there");
-                xattr::set_at(&dir, &name, &format().mark(b"opaque"), b"y").expect("mark");
+                let _ = xattr::set_at(&dir, &name, &format().mark(b"opaque"), b"y");
             }
         }
         Edit::Rename(a, b) => {
@@ -123,7 +123,7 @@ pub(crate) fn apply(layer: &Path, edit: &Edit, number: usize) {
         }
         Edit::Sparse(n) => {
             use std::os::unix::fs::FileExt as _;
-            if let Ok(file) = fs::File::create(clear(*n)) {
+            if let Some(Ok(file)) = clear(*n).map(fs::File::create) {
                 file.set_len(3 << 20).expect("set_len");
                 file.write_at(&[7; 100], 1 << 20).expect("write");
                 file.write_at(format!("{number}").as_bytes(), 2 << 20).expect("write");

@@ -4,7 +4,6 @@
 //! `LANE_TEST_SEED` and `LANE_TEST_OPERATIONS` do the same again, or more of it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -36,7 +35,7 @@ fn edit(dice: &mut Dice) -> Edit {
         10 | 11 => Edit::Whiteout(n),
         12..=14 => Edit::Link(n, dice.below(NAMES.len())),
         15 | 16 => Edit::Remove(n),
-        17 | 18 => Edit::Mode(n, dice.of(&[0o644, 0o755, 0o4711, 0o1777, 0o600, 0o700])),
+        17 | 18 => Edit::Mode(n, dice.of(&[0o644, 0o755, 0o4711, 0o1777, 0o600, 0o555])),
         19 => Edit::Xattr(n, dice.of(&[0, 1, 2])),
         20 => Edit::Opaque(n),
         21 => Edit::Rename(n, dice.below(NAMES.len())),
@@ -262,7 +261,7 @@ impl Work {
             lane.restore(lane.taken[number * 2].0);
         }
         self.home.store.forget_lane(&lane.world.lane).expect("forget");
-        fs::remove_dir_all(&lane.world.dir).expect("remove");
+        testkit::env::remove(&lane.world.dir).expect("remove");
         *lane = Lane { world: self.home.beside(LANES[at]), taken: Vec::new(), stands: None };
         "drop"
     }

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -174,4 +175,51 @@ fn what_a_snapshot_could_not_take_is_left_alone() {
     let _socket = std::os::unix::net::UnixListener::bind(layer.join("run/s")).expect("bind");
     world.restore(without);
     assert!(!layer.join("run").exists());
+}
+
+#[test]
+fn a_file_where_a_closed_directory_was_has_its_own_mode() {
+    let world = World::new();
+    let at = world.layer().join("x");
+    let mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+    };
+    fs::write(&at, "a file").expect("write");
+    mode(&at, 0o444);
+    let file = world.snap();
+    let model = world.model();
+    fs::remove_file(&at).expect("remove");
+    fs::create_dir(&at).expect("mkdir");
+    fs::write(at.join("below"), "x").expect("write");
+    mode(&at, 0o555);
+    let dir = world.snap();
+    let other = world.model();
+    // Whoever is no root has to open the directory up before it can go.
+    world.restore(file);
+    assert_same(&world.model(), &model);
+    world.restore(dir);
+    assert_same(&world.model(), &other);
+    mode(&at, 0o755);
+}
+
+#[test]
+fn in_a_closed_directory_one_file_gets_its_mode_and_the_next_its_content() {
+    let world = World::new();
+    let dir = world.layer().join("d");
+    let mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+    };
+    fs::create_dir(&dir).expect("mkdir");
+    for (name, text) in [("a", "a"), ("b", "b"), ("c", "c")] {
+        fs::write(dir.join(name), text).expect("write");
+    }
+    mode(&dir, 0o555);
+    let first = world.snap();
+    let model = world.model();
+    mode(&dir.join("a"), 0o600);
+    mode(&dir.join("c"), 0o600);
+    fs::write(dir.join("b"), "other").expect("write");
+    world.restore(first);
+    assert_same(&world.model(), &model);
+    mode(&dir, 0o755);
 }
