@@ -20,6 +20,7 @@ mod random;
 mod repositories;
 mod room;
 mod still;
+mod still_groups;
 mod still_kills;
 mod still_terminal;
 mod view;

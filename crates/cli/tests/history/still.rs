@@ -81,7 +81,7 @@ impl<'w> Live<'w> {
     }
 
     /// What a command prints in the lane as it was in a snapshot. The lane is at rest.
-    fn in_snapshot(&self, id: &str, script: &str) -> String {
+    pub(crate) fn in_snapshot(&self, id: &str, script: &str) -> String {
         self.world.restore(self.name, id);
         self.world.sh(self.name, script).out()
     }
@@ -103,7 +103,7 @@ fn worlds(test: impl Fn(&World)) {
     }
 }
 
-fn numbers(text: &str) -> Vec<i64> {
+pub(crate) fn numbers(text: &str) -> Vec<i64> {
     text.split_whitespace().map(|word| word.parse().unwrap_or_else(|_| panic!("{text:?}"))).collect()
 }
 
@@ -331,45 +331,6 @@ os.execv("/bin/sleep", ["sleep", "1000"])
         live.wait_for("over");
         live.stop();
     });
-}
-
-#[test]
-fn a_group_of_the_lanes_own_holds_everybody_in_it_and_goes_with_it() {
-    let world = World::git(fresh(Who::all()[0]), Made::Overlay);
-    let live = Live::python(&world, "import time; open('ready', 'w'); time.sleep(1000)");
-    live.wait_for("ready");
-    let Some(group) = live.group() else {
-        // Nobody but root has one here. That root has is known where there are groups at all.
-        let version_2 = std::fs::read_to_string("/proc/self/cgroup").unwrap().contains("0::/");
-        assert!(world.env.who() == Who::User || !version_2, "root has no control group for a lane");
-        return;
-    };
-    let joined = world.start(&["exec", "a", "--", "sleep", "1000"]);
-    let sleeps = |pid: &u32| procs::status(*pid, "Name").as_deref() == Some("sleep");
-    until("it joined", SOON, || procs::descendants(joined.pid()).iter().any(sleeps));
-    let sleeper = procs::descendants(joined.pid()).into_iter().find(sleeps).unwrap();
-    let is_in = |pid: u32| {
-        let all = std::fs::read_to_string(group.join("cgroup.procs")).unwrap();
-        all.lines().any(|line| line == pid.to_string())
-    };
-    assert!(is_in(sleeper));
-    live.snaps(2);
-    live.stop();
-    joined.wait(SOON);
-    until("the group is gone", SOON, || !group.exists());
-    // After a kill the next command removes it.
-    world.ok(&["run", "-d", "-n", "a", "--checkpoints", "none", "--", "sleep", "1000"]);
-    let group = live.group().unwrap();
-    assert!(group.exists());
-    let shown = world.json(&["show", "a"]);
-    let runs = shown["runs"].as_array().unwrap();
-    let supervisor = runs.iter().find_map(|run| run["pid"].as_u64()).unwrap();
-    assert!(procs::is_alive(u32::try_from(supervisor).unwrap()));
-    let pid = rustix::process::Pid::from_raw(i32::try_from(supervisor).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    until("nothing is left", SOON, || world.env.remnants().is_empty());
-    world.ok(&["ls"]);
-    assert!(!group.exists());
 }
 
 #[test]

@@ -65,8 +65,10 @@ fn a_shell_hears_nothing_of_a_hundred_snapshots_and_its_jobs_stay_what_they_are(
             &mut pty,
             "for i in 1 2 3; do while [ ! -e go$i ]; do /bin/true; done | cat; echo fore$i; done; echo over; jobs",
         );
+        // Root's lane has a control group, which no shell can notice.
+        let each = if world.env.who() == Who::User { 33 } else { 10 };
         for turn in ["go1", "go2", "go3"] {
-            snaps(world, 33);
+            snaps(world, each);
             world.ok(&["exec", "a", "--", "touch", turn]);
         }
         snaps(world, 1);
@@ -85,7 +87,7 @@ fn a_shell_hears_nothing_of_a_hundred_snapshots_and_its_jobs_stay_what_they_are(
         let said = |what: &str| {
             log["snapshots"].as_array().unwrap().iter().filter(|one| one["quiescence"] == what).count()
         };
-        assert!(said("frozen") >= 50, "{} stood, {} did not", said("frozen"), said("running"));
+        assert!(said("frozen") * 2 >= 3 * each, "{} stood, {} did not", said("frozen"), said("running"));
     });
 }
 
