@@ -58,7 +58,10 @@ pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswe
     let mut left = Vec::new();
     match LaneHome::open(engine.state().path(), &row.id) {
         Ok(home) => {
-            crate::watch::await_last(&home);
+            if request.now {
+                crate::watch::await_last(&home);
+            }
+            // Into the trash it goes with whoever is still recording what it was: nothing is lost by that.
             let _lock = lane::hold(&home, &row.name)?;
             if request.now {
                 let path = home.path().to_owned();

@@ -88,7 +88,8 @@ impl Filled<'_> {
 
     /// The last snapshot must hold every file.
     pub(crate) fn holds(&self, files: usize) -> Outcome<()> {
-        let wanted = files + files.div_ceil(PER_DIRECTORY);
+        // The top counts too.
+        let wanted = files + files.div_ceil(PER_DIRECTORY) + 1;
         let said = self.lane(["log", LANE, "--json"]).run()?.out;
         let log: serde_json::Value =
             serde_json::from_str(&said).map_err(|error| Trouble::Failed(format!("log --json: {error}")))?;
