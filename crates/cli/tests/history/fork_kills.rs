@@ -1,4 +1,4 @@
-//! A kill, a full disk and a broken one at every single call of `fork` that writes: the lane that is forked is what it was, and
+//! A kill, a full disk, a broken one and a write that is cut short at every single call of `fork` that writes: the lane that is forked is what it was, and
 //! there is a whole new lane of that name or none.
 
 use testkit::Who;
@@ -75,7 +75,9 @@ fn fork_is_struck(world: &World, strikes: &[Strike], live: bool) {
             }
         },
     );
-    assert!(made > 0 && not > 0, "{made} were made and {not} were not");
+    // A write that is cut short is gone on with.
+    let all = strikes == [Strike::Short];
+    assert!(made > 0 && (not > 0) != all, "{made} were made and {not} were not");
     if live {
         world.ok(&["stop", "a"]);
     }
@@ -115,4 +117,10 @@ fn fork_of_a_live_lane_killed_at_every_call() {
 fn fork_failing_at_every_call() {
     fork_is_struck(&world(Who::User, Made::Overlay), &[Strike::NoSpace], false);
     fork_is_struck(&world(root(), Made::Overlay), &[Strike::Io], false);
+}
+
+#[test]
+fn fork_with_every_write_cut_short() {
+    fork_is_struck(&world(Who::User, Made::Overlay), &[Strike::Short], false);
+    fork_is_struck(&world(root(), Made::Copy), &[Strike::Short], false);
 }
