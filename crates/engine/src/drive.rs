@@ -86,12 +86,17 @@ pub struct Early {
 }
 
 /// Begins a lane's processes before the lane is known; its ground is to be built next. Dropped, they end.
-pub fn begin(mode: sandbox::Mode, namespaces: Namespaces, live: bool) -> Result<Early> {
+pub fn begin(
+    mode: sandbox::Mode,
+    namespaces: Namespaces,
+    group: Option<&Group>,
+    live: bool,
+) -> Result<Early> {
     let streams = if live { supervise::detached() } else { supervise::connect() };
     let (streams, ends) = streams.map_err(EngineError::Sandbox)?;
     let cast = streams_have_terminal(&streams);
 
-    let inside = spawn::begin(mode, namespaces, streams).map_err(EngineError::Sandbox)?;
+    let inside = spawn::begin(mode, namespaces, group, streams).map_err(EngineError::Sandbox)?;
     Ok(Early { inside, ends, cast })
 }
 
@@ -113,11 +118,12 @@ pub fn own(
     ready: &mut dyn FnMut(&mut dyn Monitor),
 ) -> Result<Driven> {
     let signals = Signals::block().map_err(EngineError::Sandbox)?;
+    let group = if launch.channel { Group::make(&lane.home.dir().fd, &lane.row.id) } else { None };
     let Early { inside, ends, cast } = match options.early.take() {
         Some(early) => early,
         None => {
             let plan = &launch.plan;
-            let early = begin(plan.mode, plan.namespaces, options.live)?;
+            let early = begin(plan.mode, plan.namespaces, group.as_ref(), options.live)?;
             early.build(&plan.ops[..plan.ground])?;
             early
         }
@@ -136,8 +142,7 @@ pub fn own(
 
     let sockets = if launch.channel { Some(listen(lane)?) } else { None };
     // Pid 1 has started nobody yet that stays.
-    let group = sockets.as_ref().and_then(|_| Group::make(&lane.home.dir().fd, &lane.row.id));
-    let _group = group.filter(|group| group.take(inside.leader.pid.as_raw_nonzero().get()));
+    let _group = group.filter(|group| group.has(inside.leader.pid.as_raw_nonzero().get()));
     let command = Some(&launch.command);
     inside.order(&launch.plan, command, &[lock.as_fd()]).map_err(EngineError::Sandbox)?;
 

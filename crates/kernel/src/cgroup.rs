@@ -4,7 +4,7 @@
 //! may be written. Rests on the kernel's cgroup-v2 document.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -105,6 +105,12 @@ impl Cgroup {
                 n => all.extend_from_slice(&piece[..n]),
             }
         }
+    }
+}
+
+impl AsFd for Cgroup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -9,6 +9,7 @@ use kernel::fdpass;
 use kernel::process::{self, Child, Forked, Namespaces, Status, Which};
 
 use crate::error::{Error, Result, Stage, Step as _};
+use crate::freeze::Group;
 use crate::init::{self, Birth, HANDED_OUT};
 use crate::leader::{self, Streams};
 use crate::message::{FromInside, ToInside};
@@ -107,12 +108,16 @@ impl Inside {
 /// Forks pid 1 of a new lane, which makes the namespaces, builds what it is told to ([`Inside::build`]) and waits for
 /// the order ([`Inside::order`]). The caller goes on at once. The lane goes on until it is told to end or its
 /// supervisor is gone.
-pub fn begin(mode: Mode, namespaces: Namespaces, streams: Streams) -> Result<Inside> {
+pub fn begin(mode: Mode, namespaces: Namespaces, group: Option<&Group>, streams: Streams) -> Result<Inside> {
     let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
     let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     // Those that the first process of a lane must be born in; it makes the others itself, while we go on.
     let born = namespaces.only(Namespaces::USER.with(Namespaces::PID));
-    match process::fork_into(born).step(Stage::Namespaces, "make the namespaces")? {
+    let forked = match group {
+        Some(group) => process::fork_into_group(born, group.group()),
+        None => process::fork_into(born),
+    };
+    match forked.step(Stage::Namespaces, "make the namespaces")? {
         Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
         Forked::Child => {
             drop(ours);
@@ -128,7 +133,7 @@ pub fn spawn(
     streams: Streams,
     hold: &[BorrowedFd<'_>],
 ) -> Result<Inside> {
-    let inside = begin(plan.mode, plan.namespaces, streams)?;
+    let inside = begin(plan.mode, plan.namespaces, None, streams)?;
     inside.build(&plan.ops[..plan.ground])?;
     inside.order(plan, command, hold)?;
     Ok(inside)
@@ -143,15 +148,16 @@ pub fn join(
     walls: Walls,
 ) -> Result<Inside> {
     let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
-    match process::fork().step(Stage::Namespaces, "fork the leader")? {
+    // A leader that the group does not take is stopped by himself, and so is his command.
+    let forked = match crate::freeze::group::of(lane) {
+        Some(group) => process::fork_into_group(Namespaces::default(), &group),
+        None => process::fork(),
+    };
+    match forked.step(Stage::Namespaces, "fork the leader")? {
         Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
         Forked::Child => {
             drop(ours);
             let channel = theirs;
-            if let Some(group) = crate::freeze::group::of(lane) {
-                // Who does not get in is stopped by himself.
-                let _ = group.take(0);
-            }
             let started =
                 enter(handles).and_then(|()| leader::start(&channel, command, &streams, walls, true));
             drop(streams);

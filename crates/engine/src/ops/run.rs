@@ -228,7 +228,8 @@ struct Begun {
 impl Begun {
     fn new(request: &RunRequest) -> Result<Begun> {
         let mode = launch::mode();
-        let early = drive::begin(mode, sandbox::view::namespaces(mode, request.net == Net::None), false)?;
+        let namespaces = sandbox::view::namespaces(mode, request.net == Net::None);
+        let early = drive::begin(mode, namespaces, None, false)?;
         let grounds = launch::grounds(request.net)?;
         early.build(&grounds.ground.ops)?;
 

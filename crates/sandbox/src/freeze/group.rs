@@ -41,9 +41,15 @@ impl Group {
         Some(Group { lane, group })
     }
 
-    /// Takes a process in, with everybody that it will start; false where that is refused.
-    pub fn take(&self, pid: i32) -> bool {
-        self.group.take(pid).is_ok()
+    /// Takes a process in that was not born in it, with everybody that it will start; false where that is refused.
+    pub fn has(&self, pid: i32) -> bool {
+        let is_in = |pids: Vec<i32>| pids.contains(&pid);
+        self.group.processes().is_ok_and(is_in) || self.group.take(pid).is_ok()
+    }
+
+    /// The group itself.
+    pub(crate) fn group(&self) -> &Cgroup {
+        &self.group
     }
 }
 
