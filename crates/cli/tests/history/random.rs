@@ -2,7 +2,7 @@
 //! directory in which the same work is done, and a copy of it for each snapshot. `crates/store/tests/it/random.rs` does ten
 //! thousand operations on the store alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use testkit::{Dice, Running, Who};
@@ -50,6 +50,10 @@ struct Random<'w> {
     /// The one that is at work.
     at: usize,
     copies: usize,
+    /// Snapshots of states that nobody else has seen.
+    unknown: BTreeSet<String>,
+    /// The lane that is live, if one is.
+    live: Option<String>,
     /// The verbs so far, for whoever reads of a failure.
     story: Vec<String>,
 }
@@ -78,6 +82,22 @@ impl Random<'_> {
         self.told(format!("{lane}: work {round}, --checkpoints {checkpoints}"));
         self.learn(&before);
         self.same("after work");
+    }
+
+    /// Somebody is in the lane for a while, so that what follows is done beside him.
+    fn wake(&mut self) {
+        let lane = self.lane();
+        self.world.ok(&["run", "-d", "-q", "-n", &lane, "--checkpoints", "none", "--", "sleep", "1000"]);
+        self.told(format!("{lane} is live"));
+        self.live = Some(lane);
+    }
+
+    /// Nobody is in any lane.
+    fn rest(&mut self) {
+        if let Some(lane) = self.live.take() {
+            self.world.ok(&["stop", &lane]);
+            self.told(format!("{lane} is at rest"));
+        }
     }
 
     fn told(&mut self, what: String) {
@@ -110,9 +130,13 @@ impl Random<'_> {
                 continue;
             }
             let state = match kind {
-                "exec" | "rescue" => Some(before.clone()),
+                "exec" => Some(before.clone()),
                 "exit" | "asked" | "named" => Some(self.state()),
-                "fork" => Some(self.side().begun.clone()),
+                // Of what this one began with; in a live lane, for another one.
+                "fork" if !self.story.last().is_some_and(|last| last.starts_with("fork ")) => {
+                    Some(self.side().begun.clone())
+                }
+                "fork" => Some(before.clone()),
                 "start" => self.side().base.clone(),
                 // In the middle of work: a state that nobody else has seen.
                 _ => None,
@@ -121,6 +145,27 @@ impl Random<'_> {
             if let Some(state) = state {
                 self.sides[self.at].states.insert(id.to_owned(), State { automatic, ..state });
             }
+        }
+    }
+
+    /// A state that was left, and what a live lane came to, whose layer says the same in other words.
+    fn learn_rescues(&mut self, rescued: bool, before: &State, to: &str) {
+        let log = self.world.json(&["log", &self.lane(), "--all"]);
+        let states = &self.side().states;
+        let rescues = log["snapshots"].as_array().unwrap().iter().filter(|one| one["kind"] == "rescue");
+        let ids = rescues.map(|one| word(&one["id"]).to_owned());
+        let mut new: Vec<String> =
+            ids.filter(|id| !states.contains_key(id) && !self.unknown.contains(id)).collect();
+        // The newest is the first.
+        if let Some(left) = new.pop_if(|_| rescued) {
+            self.sides[self.at].states.insert(left, State { automatic: true, ..before.clone() });
+        }
+        match self.side().states.get(to).cloned() {
+            Some(reached) => {
+                let reached = State { automatic: true, seen: None, ..reached };
+                self.sides[self.at].states.extend(new.into_iter().map(|id| (id, reached.clone())));
+            }
+            None => self.unknown.extend(new),
         }
     }
 
@@ -152,11 +197,13 @@ impl Random<'_> {
         if code != 0 {
             // No step, and nothing was done.
             assert!(verb != "restore" && code == 1, "{self}: {told:#}");
+            self.learn_rescues(true, &before, "");
             self.learn(&before);
             self.same("after no step");
             return false;
         }
         let to = word(&told["to"]["id"]).to_owned();
+        self.learn_rescues(told["rescued"] == true, &before, &to);
         self.learn(&before);
         let Some(state) = self.side().states.get(&to).cloned() else {
             // One that was taken in the middle of work: back to what is known.
@@ -215,6 +262,7 @@ impl Random<'_> {
         self.snap();
         if self.sides.len() > MOST {
             // The first one goes, on whose layers others may stand.
+            self.rest();
             let gone = self.sides.remove(0);
             self.at -= 1;
             self.world.gone(&gone.lane);
@@ -291,6 +339,8 @@ fn one(world: &World) {
         sides: vec![side],
         at: 0,
         copies: 0,
+        unknown: BTreeSet::new(),
+        live: None,
         story: Vec::new(),
     };
     random.copy(&random.side().twin, &base.copy);
@@ -298,8 +348,12 @@ fn one(world: &World) {
     random.snap();
     for round in 0..Dice::count("LANE_TEST_ROUNDS", ROUNDS) {
         random.at = random.dice.below(random.sides.len());
+        if random.dice.below(3) == 0 {
+            random.wake();
+        }
         random.work(round);
         random.verb();
+        random.rest();
     }
     for at in 0..random.sides.len() {
         random.at = at;
