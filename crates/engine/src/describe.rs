@@ -51,6 +51,7 @@ pub fn lane_with(engine: &Engine, row: &Lane, last_run: Option<&Run>) -> LaneVie
             other_boot: row.boot_id != this_boot && row.state != ledger::LaneState::New,
         },
         roots: roots(row),
+        forked_from: row.options[crate::beginning::FORKED]["name"].as_str().map(str::to_owned),
         cost: Cost { millis: row.cost_ms, allocated: row.cost_bytes, files: 0 },
         dir: dir.join(&row.id),
         discarded_at: row.discarded_at,

@@ -125,6 +125,8 @@ pub struct LaneView {
     pub base: BaseView,
     /// All roots, the origin first.
     pub roots: Vec<RootView>,
+    /// Name of the lane that it was forked from, as it was then.
+    pub forked_from: Option<String>,
     /// What it cost to make.
     pub cost: Cost,
     /// The directory of the lane in the state directory.

@@ -51,6 +51,9 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         ("made", report::cost(lane.strategy, lane.cost)),
         ("base", base(&answer)),
     ];
+    if let Some(other) = &lane.forked_from {
+        facts.push(("forked", format!("from {other}")));
+    }
     for root in lane.roots.iter().skip(1) {
         facts.push(("also", format!("{} ({})", report::path(&root.path), root.strategy.word())));
     }

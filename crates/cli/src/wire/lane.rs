@@ -24,6 +24,7 @@ pub(crate) struct Lane {
     discarded_at: Option<String>,
     base: Base,
     roots: Vec<Root>,
+    forked_from: Option<String>,
     cost: Cost,
     dir: String,
 }
@@ -79,6 +80,7 @@ impl Lane {
                 other_boot: lane.base.other_boot,
             },
             roots: lane.roots.iter().map(Root::new).collect(),
+            forked_from: lane.forked_from.clone(),
             cost: Cost::new(lane.cost),
             dir: path(&lane.dir).0,
         }

@@ -6,7 +6,7 @@ use testkit::{FsKind, LoopFs, TestEnv, Who};
 
 use crate::exact::STEPS;
 use crate::view::View;
-use crate::world::{Made, World, each, fresh, word};
+use crate::world::{Made, SOON, World, each, fresh, word};
 
 /// Forks; the answer.
 fn fork(world: &World, parent: &str, child: &str) -> Value {
@@ -58,6 +58,8 @@ fn what_is_written_on_one_side_is_not_seen_on_the_other() {
         world.sh("a", "echo 2 > f; rm -r d; echo back > README.md; echo a > only-a");
         View::of(world, "b").assert_same(&before, "written in the parent");
         let parent = View::of(world, "a");
+        assert_eq!(answer["lane"]["forked_from"], "a");
+        assert!(world.ok(&["show", "b"]).out().contains("from a"));
         world.sh("b", "test $(cat f) = 1; test ! -e only-a; rm f; mkdir f; echo 3 > d/g; mv src source; echo b > only-b");
         View::of(world, "a").assert_same(&parent, "written in the child");
         let child = View::of(world, "b");
@@ -330,6 +332,32 @@ fn a_snapshot_is_forked_by_its_id_and_by_its_name() {
         world.run(&["fork", "b", "c"]).expect_code(1);
         let ran = world.run(&["show", "x"]).expect_code(1);
         assert!(ran.err().contains("no lane 'x'"), "{ran}");
+    });
+}
+
+#[test]
+fn several_forks_of_one_lane_at_once_are_all_whole() {
+    each(|world| {
+        world.lane("a");
+        world.sh("a", "echo 1 > f; mkdir d; echo 1 > d/f; rm README.md");
+        let seen = View::of(world, "a");
+        let names = ["b", "c", "d", "e", "f"];
+        let started: Vec<_> = names.iter().map(|name| world.start(&["fork", "a", name])).collect();
+        for running in started {
+            running.wait(SOON).expect_code(0);
+        }
+        // And while others are dropped.
+        let dropped: Vec<_> =
+            ["c", "e"].iter().map(|name| world.start(&["discard", name, "--now", "--yes"])).collect();
+        let more = world.start(&["fork", "b", "g"]);
+        more.wait(SOON).expect_code(0);
+        for running in dropped {
+            running.wait(SOON).expect_code(0);
+        }
+        for lane in ["a", "b", "d", "f", "g"] {
+            View::of(world, lane).assert_same(&seen, lane);
+        }
+        assert!(layers(world).len() <= 1, "{:?}", layers(world));
     });
 }
 
