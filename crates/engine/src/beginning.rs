@@ -13,6 +13,7 @@ use tree::layer::Format;
 use crate::clock;
 use crate::describe;
 use crate::error::{Doing as _, Result};
+use crate::going_back::Planned;
 use crate::history::{LaneHistory, base_of};
 use crate::lane::{OpenLane, OpenRoot};
 use crate::passes::look;
@@ -122,7 +123,7 @@ impl LaneHistory {
         writer.finish_pack()?;
         let mut plans = Vec::new();
         for (number, empty) in empty.iter().enumerate() {
-            plans.push(self.plan_from(*empty, record, number)?);
+            plans.push(Planned { whole: self.plan_from(*empty, record, number)?, own: None });
         }
         let restored = self.carry(lane, &plans)?;
         // A copy begins with the tree that it is, everything else with the base.

@@ -135,6 +135,15 @@ pub struct Restored {
     pub left: Vec<(PathBuf, TreePath, String)>,
 }
 
+/// What is to be done with one root.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// With everything that the lane has written in it.
+    pub(crate) whole: Plan,
+    /// With its own layer, where that stands on former ones and is enough.
+    pub(crate) own: Option<Plan>,
+}
+
 /// What became of an interrupted restore.
 #[derive(Debug)]
 pub(crate) enum Settled {
@@ -238,12 +247,17 @@ impl LaneHistory {
         Ok(store::restore::plan(&now, &then, &gaps)?)
     }
 
-    fn plans(&self, lane: &OpenLane, from: &Record, to: &Record) -> Result<Vec<Plan>> {
-        (0..lane.roots.len()).map(|number| self.plan(from, to, number)).collect()
+    fn plans(&self, lane: &OpenLane, from: &Record, to: &Record) -> Result<Vec<Planned>> {
+        let plan = |(number, root): (usize, &OpenRoot)| {
+            let whole = self.plan(from, to, number)?;
+            let own = if whole.is_empty() { None } else { self.plan_above(root, to, number)? };
+            Ok(Planned { whole, own })
+        };
+        lane.roots.iter().enumerate().map(plan).collect()
     }
 
     /// Carries out what was planned and noted, and says so in the history.
-    fn go(&self, lane: &OpenLane, step: &Step, plans: &[Plan]) -> Result<Restored> {
+    fn go(&self, lane: &OpenLane, step: &Step, plans: &[Planned]) -> Result<Restored> {
         lane.home.forget_links()?;
         let restored = self.carry(lane, plans)?;
         self.store.record_move(&self.key, step.to, clock::now_ms(), step.why.as_bytes())?;
@@ -260,13 +274,13 @@ impl LaneHistory {
             .doing(|| format!("end the restore of {}", lane.row.name))
     }
 
-    pub(crate) fn carry(&self, lane: &OpenLane, plans: &[Plan]) -> Result<Restored> {
+    pub(crate) fn carry(&self, lane: &OpenLane, plans: &[Planned]) -> Result<Restored> {
         let mut restored = Restored::default();
-        for (root, plan) in lane.roots.iter().zip(plans) {
-            restored.removed += plan.removed;
-            restored.changed += plan.changed;
-            if !plan.is_empty() {
-                let left = self.carry_one(root, plan)?;
+        for (root, planned) in lane.roots.iter().zip(plans) {
+            restored.removed += planned.whole.removed;
+            restored.changed += planned.whole.changed;
+            if !planned.whole.is_empty() {
+                let left = self.carry_one(root, planned)?;
                 let root = &root.view.path;
                 restored.left.extend(left.into_iter().map(|(path, why)| (root.clone(), path, why)));
             }
@@ -274,9 +288,15 @@ impl LaneHistory {
         Ok(restored)
     }
 
-    fn carry_one(&self, root: &OpenRoot, plan: &Plan) -> Result<Vec<(TreePath, String)>> {
-        // Former uppers are not written: what is put back stands in the lane's own layer, with all the rest.
-        root.workspace.unite(&mut |_| {})?;
+    fn carry_one(&self, root: &OpenRoot, planned: &Planned) -> Result<Vec<(TreePath, String)>> {
+        let plan = match &planned.own {
+            Some(own) => own,
+            // Former uppers are not written: what is put back stands in the lane's own layer, with all the rest.
+            None => {
+                root.workspace.unite(&mut |_| {})?;
+                &planned.whole
+            }
+        };
         let layer = root.workspace.layer()?;
         let stage = Stage::open(&layer)?;
         let (at, staged) = (layer.fd.as_fd(), stage.fd.as_fd());

@@ -13,6 +13,7 @@ pub mod error;
 pub mod find;
 pub mod going_back;
 mod going_back_live;
+mod going_back_stacked;
 mod grants;
 mod hiding;
 pub mod history;

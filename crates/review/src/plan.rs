@@ -151,6 +151,20 @@ pub struct KeepPlan {
 }
 
 impl KeepPlan {
+    /// The caller has put the lane's tree into other files with the same content, in which nobody else could write meanwhile:
+    /// the plan speaks of those from here on.
+    pub fn moved_to(&mut self, inside: &dyn Source) -> kernel::Result<()> {
+        for step in &mut self.steps {
+            let (Step::Put { path, new, .. } | Step::Meta { path, new, .. }) = step else { continue };
+            if let Some(now) = inside.entry(path)?
+                && (now.kind, now.size, now.mtime) == (new.kind, new.size, new.mtime)
+            {
+                (new.ino, new.dev, new.ctime, new.nlink) = (now.ino, now.dev, now.ctime, now.nlink);
+            }
+        }
+        Ok(())
+    }
+
     /// True where everything that was asked for, and can be kept at all, is in the plan.
     pub fn is_complete(&self) -> bool {
         self.unmatched.is_empty() && self.skipped.iter().all(|skipped| skipped.why == Why::GitInternal)

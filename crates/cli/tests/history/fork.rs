@@ -423,6 +423,18 @@ fn what_both_stand_on_is_counted_for_neither() {
         assert!(takes("a") >= 3_000_000);
         fork(world, "a", "b");
         assert!(takes("a") < 100_000 && takes("b") < 100_000, "{} {}", takes("a"), takes("b"));
+        // Going back in one copies nothing of it.
+        world.sh("b", "echo 1 > f");
+        let id = world.snap("b");
+        world.sh("b", "rm large README.md; mkdir d; echo 2 > f");
+        world.restore("b", &id);
+        world
+            .sh("b", "test $(cat f) = 1; test -e README.md; test ! -e d; test $(stat -c %s large) = 3000000");
+        assert!(takes("b") < 100_000, "{}", takes("b"));
+        // The base is shown by no layer above others.
+        world.restore("b", "base");
+        world.sh("b", "test ! -e large; test ! -e f");
+        world.sh("a", "test $(stat -c %s large) = 3000000");
         world.gone("b");
         assert!(takes("a") >= 3_000_000, "{}", takes("a"));
     });

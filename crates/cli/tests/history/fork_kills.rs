@@ -3,7 +3,7 @@
 
 use testkit::Who;
 
-use crate::kills::{Strike, all_restore, at_every_call, root, work, world};
+use crate::kills::{Strike, all_restore, at_every_call, going_back_in_is_struck, root, work, world};
 use crate::view::View;
 use crate::world::{Made, World, word};
 
@@ -123,4 +123,25 @@ fn fork_failing_at_every_call() {
 fn fork_with_every_write_cut_short() {
     fork_is_struck(&world(Who::User, Made::Overlay), &[Strike::Short], false);
     fork_is_struck(&world(root(), Made::Copy), &[Strike::Short], false);
+}
+
+/// Going back in a lane whose layers another one stands on, too.
+fn going_back_in_a_fork_is_struck(world: &World, strikes: &[Strike]) {
+    world.lane("p");
+    world.sh("p", &format!("mkdir k; echo k > k/k; echo x > more; {}", work(7)));
+    let seen = View::of(world, "p");
+    world.ok(&["fork", "p", "a"]);
+    let restore = |id: &str| ["restore", "a", id, "--yes"].map(String::from).to_vec();
+    going_back_in_is_struck(world, strikes, &restore);
+    View::of(world, "p").assert_same(&seen, "the other lane");
+}
+
+#[test]
+fn restore_in_a_fork_killed_at_every_call() {
+    going_back_in_a_fork_is_struck(&world(Who::User, Made::Overlay), &[Strike::Kill]);
+}
+
+#[test]
+fn restore_in_a_fork_failing_at_every_call() {
+    going_back_in_a_fork_is_struck(&world(root(), Made::Overlay), &[Strike::NoSpace]);
 }

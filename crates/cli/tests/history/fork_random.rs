@@ -107,6 +107,10 @@ fn random_lanes(who: Who, made: Made, links: bool, steps: usize) {
                 if let Some((_, id, seen)) = own.get(dice.below(own.len().max(1))) {
                     world.restore(&lane, id);
                     lanes[at].1 = seen.clone();
+                    // The lane is at that very state: nothing is left to be recorded.
+                    let log = world.json(&["log", &lane, "--all"]);
+                    world.ok(&["restore", &lane, id, "--yes"]);
+                    assert_eq!(world.json(&["log", &lane, "--all"])["snapshots"], log["snapshots"], "{when}");
                 }
             }
             8 => {
@@ -161,4 +165,45 @@ fn random_forks_of_root() {
 #[test]
 fn random_forks_of_copies() {
     random_lanes(Who::User, Made::Copy, true, 30);
+}
+
+/// Many states of one fork, gone to in any order, while the layers below are another lane's too.
+fn random_ways_back(who: Who, links: bool) {
+    testkit::require::program("python3");
+    let seed = Dice::seed(&format!("ways back in a fork as {who:?}"));
+    let world = World::git(fresh(who), Made::Overlay);
+    let mut dice = Dice::of_seed(seed);
+    world.lane("p");
+    for _ in 0..4 {
+        edit(&world, "p", links, dice.below(1 << 30));
+    }
+    let parent = View::of(&world, "p");
+    world.ok(&["fork", "p", "a"]);
+    let mut states = Vec::new();
+    for _ in 0..8 {
+        states.push((world.snap("a"), View::of(&world, "a")));
+        edit(&world, "a", links, dice.below(1 << 30));
+    }
+    for step in 0..16 {
+        let (id, seen) = &states[dice.below(states.len())];
+        world.restore("a", id);
+        let when = format!("step {step} of seed {seed} as {who:?}");
+        View::of(&world, "a").assert_same(seen, &when);
+        let count = world.ids("a").len();
+        world.restore("a", id);
+        assert_eq!(world.ids("a").len(), count, "{when}: the lane is at that very state");
+        if dice.below(3) == 0 {
+            edit(&world, "a", links, dice.below(1 << 30));
+        }
+    }
+    View::of(&world, "p").assert_same(&parent, &format!("the other lane, seed {seed}"));
+    world.assert_whole(&format!("at the end of seed {seed}"));
+}
+
+#[test]
+fn random_ways_back_in_a_fork() {
+    for who in Who::all() {
+        random_ways_back(who, false);
+        random_ways_back(who, true);
+    }
 }

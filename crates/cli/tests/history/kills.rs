@@ -183,7 +183,8 @@ fn going_back_is_struck(world: &World, strikes: &[Strike], verb: &dyn Fn(&str) -
     going_back_in_is_struck(world, strikes, verb);
 }
 
-fn going_back_in_is_struck(world: &World, strikes: &[Strike], verb: &dyn Fn(&str) -> Vec<String>) {
+/// The same of a lane `a` that is there, in whatever way it was made.
+pub(crate) fn going_back_in_is_struck(world: &World, strikes: &[Strike], verb: &dyn Fn(&str) -> Vec<String>) {
     world.sh("a", &work(1));
     let first = (world.snap("a"), View::of(world, "a"));
     world.sh("a", &work(2));

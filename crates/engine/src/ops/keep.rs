@@ -272,8 +272,9 @@ fn left_out(root: &Path, skipped: &Skipped) -> Option<LeftOut> {
 
 impl PreparedKeep {
     /// Carries it out: in each root all of its steps or none.
-    pub fn execute(self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<KeepView> {
-        for (root, planned) in self.lane.roots.iter().zip(&self.roots) {
+    pub fn execute(mut self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<KeepView> {
+        let mut plans = std::mem::take(&mut self.roots);
+        for (root, planned) in self.lane.roots.iter().zip(&mut plans) {
             if !planned.plan.steps.is_empty() {
                 self.execute_root(engine, root, planned, monitor)?;
             }
@@ -287,7 +288,7 @@ impl PreparedKeep {
         &self,
         engine: &Engine,
         root: &OpenRoot,
-        planned: &RootPlan,
+        planned: &mut RootPlan,
         monitor: &mut dyn Monitor,
     ) -> Result<()> {
         let path = &root.view.path;
@@ -299,8 +300,13 @@ impl PreparedKeep {
         if self.lock.is_some() {
             self.lane.home.forget_links()?;
         }
+        let was_stacked = root.workspace.is_stacked()?;
         if !root.workspace.stand_alone(&touched, self.lock.is_some())? {
             return Err(EngineError::RestsOnMoved { name: self.view.lane.name.clone() });
+        }
+        if was_stacked && !root.workspace.is_stacked()? {
+            planned.inside = root.workspace.lane_tree()?;
+            planned.plan.moved_to(&*planned.inside).doing(|| format!("look at {}", self.view.lane.name))?;
         }
         let journal = keeping::journal_dir(engine, path)?;
         let staging = keeping::staging(engine, path)?;

@@ -4,9 +4,11 @@
 //! done again: a restore that was killed at any point is finished by doing all of it once more, or by planning again from
 //! what is there.
 
+mod above;
 mod dress;
 mod execute;
 mod plan;
 
+pub use above::{Entries, above};
 pub use execute::{Report, execute};
 pub use plan::{Act, Plan, plan};
