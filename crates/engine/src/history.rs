@@ -241,8 +241,9 @@ impl LaneHistory {
                 if is_ours { Quiescence::AtRest } else { Quiescence::Running }
             }
             How::Live(freezer) => {
-                let last = if wish.only_if_changed { last } else { None };
-                while_at_work(&self.store, &mut writer, &mut layers, freezer, last)?
+                // Somebody has asked for the others, and waits.
+                let (tries, last) = if wish.only_if_changed { (1, last) } else { (3, None) };
+                while_at_work(&self.store, &mut writer, &mut layers, freezer, tries, last)?
             }
             How::Still(mapped) => {
                 note_mapped(&mut layers, mapped);

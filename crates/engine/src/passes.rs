@@ -37,12 +37,13 @@ impl<'l> Layered<'l> {
 }
 
 /// Reads a lane that is at work, like a live migration: what takes long while it runs, and what was written meanwhile
-/// while it stands still. Where the first walk finds what `unless_as` says, that is the end of it.
+/// while it stands still, which is tried so often. Where the first walk finds what `unless_as` says, that is the end of it.
 pub(crate) fn while_at_work(
     store: &Store,
     writer: &mut store::Writer<'_>,
     layers: &mut [Layered<'_>],
     freezer: Option<&mut Freezer>,
+    tries: usize,
     unless_as: Option<&Record>,
 ) -> Result<Quiescence> {
     let Some(freezer) = freezer else {
@@ -67,17 +68,17 @@ pub(crate) fn while_at_work(
             break;
         }
     }
-    let Ok(Some(frozen)) = freezer.freeze(freeze::LIMIT, freeze::HOLD) else {
+    for _ in 0..tries {
+        let Ok(Some(frozen)) = freezer.freeze(freeze::LIMIT, freeze::HOLD) else {
+            pass(writer, layers, false, None)?;
+            continue;
+        };
+        note_mapped(layers, frozen.mapped());
         pass(writer, layers, false, None)?;
-        return Ok(Quiescence::Running);
-    };
-    note_mapped(layers, frozen.mapped());
-    pass(writer, layers, false, None)?;
-    let is_whole = frozen.mapped().is_whole();
-    match frozen.thaw() && is_whole {
-        true => Ok(Quiescence::Frozen),
-        false => Ok(Quiescence::Running),
+        let is_whole = frozen.mapped().is_whole();
+        return Ok(if frozen.thaw() && is_whole { Quiescence::Frozen } else { Quiescence::Running });
     }
+    Ok(Quiescence::Running)
 }
 
 /// True where the last walk has found nothing that a record does not say.

@@ -22,6 +22,7 @@ mod room;
 mod still;
 mod still_groups;
 mod still_kills;
+mod still_load;
 mod still_terminal;
 mod view;
 mod world;

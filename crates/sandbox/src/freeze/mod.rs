@@ -23,7 +23,7 @@ use kernel::{Errno, fdpass};
 use crate::error::{Result, Stage, Step as _};
 pub use group::Group;
 pub use guard::Mapped;
-pub use record::lift;
+pub use record::{is_at_work, lift};
 
 /// The name of the process that starts a command which joins a lane. Its command is in the lane, it is not.
 pub(crate) const LEADER: &std::ffi::CStr = c"lane-leader";

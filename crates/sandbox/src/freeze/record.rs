@@ -50,12 +50,16 @@ impl Record {
     }
 }
 
+/// True while a guard works on a lane, or has left somebody stopped.
+pub fn is_at_work(dir: impl AsFd) -> bool {
+    kernel::meta::stat_at_if_there(dir, NAME).is_ok_and(|stat| stat.is_some())
+}
+
 /// Lets go whom a guard has stopped that was killed itself. A guard that works is waited for, for so long: it lets go by
 /// itself. Costs one look at a name where there is nothing.
 pub fn lift(dir: impl AsFd, patience: Duration) {
     let dir = dir.as_fd();
-    let there = || kernel::meta::stat_at_if_there(dir, NAME).is_ok_and(|stat| stat.is_some());
-    if !there() {
+    if !is_at_work(dir) {
         return;
     }
     let lock = match patience.is_zero() {

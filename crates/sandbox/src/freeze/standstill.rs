@@ -124,7 +124,7 @@ impl<'g> Standstill<'g> {
                     return Ok(false);
                 }
             }
-            if !news && self.all_stand(&members) {
+            if !news && members.iter().all(|member| self.stands(member)) {
                 self.members = members;
                 return Ok(self.nothing_is_carried_out_for_them());
             }
@@ -203,18 +203,6 @@ impl<'g> Standstill<'g> {
         true
     }
 
-    /// True where a look at everybody finds all of them still. Who was stopped by its terminal before our signal came is
-    /// not ours.
-    fn all_stand(&mut self, members: &[Member]) -> bool {
-        for member in members {
-            let Some(now) = self.ground.proc.stat(member.pid) else { continue };
-            if STOPS.iter().any(|signal| signal.as_raw() == now.stopped_by) {
-                self.held.retain(|held| held.pid != member.pid);
-            }
-        }
-        members.iter().all(|member| self.stands(member))
-    }
-
     /// Waits for a rename that is carried out for one who was killed over it.
     fn nothing_is_carried_out_for_them(&self) -> bool {
         while crate::notify::has_journal(&self.ground.dir) {
@@ -235,6 +223,11 @@ impl<'g> Standstill<'g> {
     pub(super) fn thaw(self) {
         let mut again = Vec::new();
         for held in self.held.iter().rev() {
+            let stat = self.ground.proc.stat(held.pid);
+            if stat.is_some_and(|stat| STOPS.iter().any(|signal| signal.as_raw() == stat.stopped_by)) {
+                // Its terminal was faster than we.
+                continue;
+            }
             // What the terminal wanted meanwhile is thrown away by the going on.
             let waiting = self.ground.proc.waiting_signals(held.pid);
             let stops = STOPS.iter().filter(|signal| waiting & (1 << (signal.as_raw() - 1)) != 0);

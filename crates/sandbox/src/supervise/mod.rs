@@ -6,7 +6,7 @@
 
 mod streams;
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use kernel::process::Status;
@@ -83,6 +83,10 @@ pub struct Outcome {
 const PASSED_ON: [Signal; 6] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
+/// How long keys wait for a lane that stands still before help is looked for, and how often it is looked whether it does.
+const KEYS_WAIT: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
 /// Those among them that ask for the end.
 const ASKS_FOR_THE_END: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
@@ -144,6 +148,7 @@ pub fn supervise(
         gone: false,
         ending: false,
         signalled: false,
+        keys_wait: None,
     };
     let result = supervisor.run(signals);
     if let Some(notifier) = supervisor.notifier.take() {
@@ -184,6 +189,8 @@ struct Supervisor<'s> {
     ending: bool,
     /// A signal that asks for the end was passed on.
     signalled: bool,
+    /// Since when keys wait, because the lane stands still: Ctrl-Z would be lost where it goes on.
+    keys_wait: Option<Instant>,
 }
 
 /// What a poll entry stands for.
@@ -260,14 +267,23 @@ impl Supervisor<'_> {
                 }
             }
         }
+        if let Some(since) = self.keys_wait
+            && !self.keys_still_wait(since)
+        {
+            self.keys_wait = None;
+        }
         for (slot, fd, flags) in self.ends.polled() {
+            if self.keys_wait.is_some() && slot == streams::Slot::Input {
+                continue;
+            }
             sources.push(Source::Stream(slot));
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         }
-        let timeout = self.deadline.map(|deadline| {
-            let left = deadline.saturating_duration_since(Instant::now());
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
-        });
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let soon = self.keys_wait.map(|_| LOOK_AGAIN);
+        let timeout = left.into_iter().chain(soon).min();
+        let timeout = timeout
+            .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(kernel::Errno::INTR) => {}
             Err(errno) => return Err(kernel::Error::new("poll", "", errno)).step(Stage::Supervise, "wait"),
@@ -299,6 +315,10 @@ impl Supervisor<'_> {
             }
             Source::Listener => self.start_notifier(flags),
             Source::Notifier => self.hear_notifier(),
+            Source::Stream(streams::Slot::Input) if self.has_to_wait() => {
+                self.keys_wait = Some(Instant::now());
+                Ok(())
+            }
             Source::Stream(slot) => {
                 self.ends.pump(slot, self.tape);
                 Ok(())
@@ -368,6 +388,31 @@ impl Supervisor<'_> {
             }
         }
         Ok(())
+    }
+
+    /// True where keys were typed that nobody should get now.
+    fn has_to_wait(&self) -> bool {
+        self.keys_wait.is_none() && self.ends.has_terminal() && self.stands_still()
+    }
+
+    fn keys_still_wait(&self, since: Instant) -> bool {
+        if since.elapsed() > KEYS_WAIT {
+            // Whoever made it stand may have been killed, and its guard with it.
+            crate::freeze::lift(self.lane_dir(), Duration::ZERO);
+        }
+        self.stands_still()
+    }
+
+    fn stands_still(&self) -> bool {
+        crate::freeze::is_at_work(self.lane_dir())
+    }
+
+    /// The lane's directory on the host.
+    fn lane_dir(&self) -> BorrowedFd<'_> {
+        match &self.lane {
+            Lane::Own { journal_dir, .. } => journal_dir.as_fd(),
+            Lane::Joined { dir, .. } => *dir,
+        }
     }
 
     fn is_live(&self) -> bool {
