@@ -244,10 +244,14 @@ fn dress(dir: impl AsFd, name: &[u8], like: BorrowedFd<'_>, path: &Path) -> Resu
     crate::overlay::look_like(made.as_fd(), like, path)
 }
 
-/// The stacks in the directory of a lane.
+/// The stacks in the directory of a lane; none where it is removed meanwhile.
 pub(crate) fn stacks(home: &OwnedFd) -> kernel::Result<Vec<Vec<String>>> {
+    let entries = match kernel::dir::entries(home) {
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        other => other?,
+    };
     let mut found = Vec::new();
-    for entry in kernel::dir::entries(home)? {
+    for entry in entries {
         if !entry.name.starts_with(STACK.as_bytes()) {
             continue;
         }

@@ -134,7 +134,11 @@ fn names(dir: &Path) -> Result<Vec<(String, Duration)>> {
 }
 
 fn temporaries(home: &LaneHome) -> Result<Vec<PathBuf>> {
-    let names = kernel::dir::entries(&home.dir().fd).doing("look at lane", home.path())?;
+    let names = match kernel::dir::entries(&home.dir().fd) {
+        // It is removed meanwhile.
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        other => other.doing("look at lane", home.path())?,
+    };
     let is_temporary = |name: &[u8]| name.starts_with(kernel::publish::TEMP_PREFIX);
     let path = |name: Vec<u8>| {
         use std::os::unix::ffi::OsStringExt as _;
