@@ -379,6 +379,13 @@ impl Walk<'_, '_, '_> {
         entry: &Entry,
         marks: Option<&DirMarks>,
     ) -> Result<()> {
+        // What a mark says depends on the directories above, which may have changed: it is read every time. Where it cannot
+        // be, whoever reads the directory says why.
+        let own = match marks {
+            None if entry.is_dir() => tree::layer::dir_marks(dir, name, self.pass.format).ok(),
+            _ => None,
+        };
+        let marks = marks.or(own.as_ref());
         if let Some(item) = self.known_item(path, entry, marks) {
             self.take(path, Stamp { ino: entry.ino, ctime: entry.ctime }, item, entry);
             return Ok(());

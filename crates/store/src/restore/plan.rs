@@ -111,6 +111,15 @@ pub fn plan(current: &Manifest<'_>, target: &Manifest<'_>, gaps: &[TreePath]) ->
                 dirs.extend(path.parent());
                 comes.push(Act::MakeDir { path: path.clone() });
             }
+            if was_dir && old.is_some_and(|old| old.kind != new.kind) {
+                // Marks below may have said nothing, and so be missing in one of the two, and say something now.
+                for entry in target.below(&path)? {
+                    let (at, item) = entry?;
+                    if item.is_dir() {
+                        dirs.insert(at);
+                    }
+                }
+            }
             dirs.insert(path);
             continue;
         }
