@@ -2,7 +2,7 @@
 //!
 //! Cost: opening an up-to-date ledger reads one PRAGMA and writes nothing. The write-ahead log is not
 //! folded back when the last process closes (that would sync the disk on every command); it is folded
-//! back when it has grown past [`FOLD_PAGES`], or by [`Ledger::fold`].
+//! back and emptied when it has grown past [`FOLD_BYTES`], or by [`Ledger::fold`].
 //!
 //! Durability: `synchronous = NORMAL` in WAL mode. A killed process loses nothing that was committed;
 //! after a power loss the newest acts may be missing, but the file is whole.
@@ -20,9 +20,9 @@ use crate::migrate;
 
 /// How long a writer waits for another process before it gives up.
 const BUSY: Duration = Duration::from_secs(10);
-/// Pages in the write-ahead log at which a commit folds it back. The first opener after a quiet time
+/// Bytes of the write-ahead log at which a commit folds it back. The first opener after a quiet time
 /// reads the whole log, so that this bounds the cost of opening too.
-const FOLD_PAGES: u32 = 200;
+const FOLD_BYTES: u64 = 400 << 10;
 
 /// An open ledger.
 #[derive(Debug)]
@@ -51,7 +51,9 @@ impl Ledger {
             migrate::raise(&mut db).map_err(wrong("migrate"))?;
         }
         db.execute_batch("PRAGMA synchronous = NORMAL").map_err(wrong("configure"))?;
-        db.pragma_update(None, "wal_autocheckpoint", FOLD_PAGES).map_err(wrong("configure"))?;
+        // The library's own way folds back, but never empties the log that a process before has left: how much of it is
+        // folded is known in memory alone.
+        db.pragma_update(None, "wal_autocheckpoint", 0).map_err(wrong("configure"))?;
         let ledger = Ledger { db, path: path.to_path_buf() };
         ledger.take_slips()?;
         Ok(ledger)
@@ -72,7 +74,20 @@ impl Ledger {
         let act = Act { db: begun.map_err(|error| self.wrong("begin", &error))?, path: &self.path };
         let answer = body(&act)?;
         act.db.commit().map_err(|error| self.wrong("commit", &error))?;
+        self.fold_when_long();
         Ok(answer)
+    }
+
+    /// Empties a log that has grown long, unless somebody reads it at this moment: then the next commit does.
+    fn fold_when_long(&self) {
+        let mut log = self.path.as_os_str().to_owned();
+        log.push("-wal");
+        if std::fs::metadata(&log).is_ok_and(|meta| meta.len() > FOLD_BYTES)
+            && self.db.busy_timeout(Duration::ZERO).is_ok()
+        {
+            let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            let _ = self.db.busy_timeout(BUSY);
+        }
     }
 
     /// Folds the write-ahead log back into the file and syncs it. Not needed for safety.

@@ -79,3 +79,20 @@ fn the_log_is_folded_back_when_it_has_grown() {
     let alone = Ledger::open(&path).expect("the file alone");
     assert!(alone.lane("l499").expect("read").is_some());
 }
+
+#[test]
+fn the_log_is_emptied_now_and_then_however_many_processes_write_one_act_each() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("lane.db");
+    let log = || fs::metadata(dir.path().join("lane.db-wal")).map_or(0, |meta| meta.size());
+    let (mut longest, mut emptied) = (0, 0);
+    for number in 0..150 {
+        let before = log();
+        let book = Ledger::open(&path).expect("opens");
+        book.insert_lane(&sample::lane(&format!("l{number}"), &format!("n{number}"))).expect("recorded");
+        longest = longest.max(log());
+        emptied += u32::from(log() < before);
+    }
+    assert!(emptied >= 2 && longest < 1 << 20, "{emptied} times, {longest} bytes at most");
+    assert!(Ledger::open(&path).expect("opens").lane("l149").expect("read").is_some());
+}
