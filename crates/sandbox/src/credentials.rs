@@ -102,19 +102,21 @@ pub fn looks_like_one(path: &[u8]) -> bool {
     if any(HARMLESS_FILES) {
         return false;
     }
+    // `a/.aws/credentials` is below `.aws`, and `.ssh/id` is below `.ssh`.
     let stands_there = |at: &str| {
-        let (at, path) = (at.as_bytes(), path);
-        // `a/.aws/credentials` is below `.aws`, and `.ssh/id` is below `.ssh`.
-        path.windows(at.len()).enumerate().any(|(from, part)| {
-            let begins = from == 0 || path[from - 1] == b'/';
-            let ends = path.get(from + at.len()).is_none_or(|next| *next == b'/');
-            begins && ends && part == at
-        })
+        let ends = |rest: &[u8]| rest.first().is_none_or(|next| *next == b'/');
+        tails(path).any(|tail| tail.strip_prefix(at.as_bytes()).is_some_and(ends))
     };
     any(FILES)
         || PATHS
             .iter()
             .any(|(at, _, only_with)| only_with.is_empty() && !at.starts_with('/') && stands_there(at))
+}
+
+/// The path from each of its components on.
+fn tails(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    std::iter::once(0).chain(slashes.map(|(at, _)| at + 1)).map(|from| &path[from..])
 }
 
 /// The first megabyte of a settings file; `None` where there is none. Never waits on a FIFO.
