@@ -254,6 +254,8 @@ fn record(engine: &Engine, lane: &OpenLane, run: NewRun, options: &Options) -> R
             new::record_in(act, &row())?;
         } else {
             act.set_state(&lane.row.id, LaneState::Live)?;
+            // We hold its lock: whatever ran in it does not any more.
+            act.lose_open_runs(&lane.row.id, clock::now_ms())?;
         }
         act.insert_run(&run)
     });

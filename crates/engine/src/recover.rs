@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ledger::{Exit, Lane, LaneState};
+use ledger::{Lane, LaneState};
 use workspace::home::LaneHome;
 use workspace::recover::RemnantKind;
 
@@ -185,10 +185,9 @@ fn settle_live(engine: &Engine, row: &mut Lane, monitor: &mut dyn Monitor) -> Re
     };
     // Nobody is in it any more.
     sandbox::freeze::group::end(&home.dir().fd);
-    let last = engine.ledger()?.last_run(&row.id)?.filter(|run| run.ended_at.is_none());
     let noted = engine.ledger()?.act(|act| -> ledger::Result<()> {
         act.set_state(&row.id, LaneState::Idle)?;
-        last.map_or(Ok(()), |run| act.end_run(run.id, clock::now_ms(), Exit::Lost))
+        act.lose_open_runs(&row.id, clock::now_ms())
     });
     row.state = LaneState::Idle;
     match noted {

@@ -103,6 +103,14 @@ impl Ledger {
 }
 
 impl Act<'_> {
+    /// Records that nobody saw the end of the runs of a lane that have none. For who knows that nothing runs in it.
+    pub fn lose_open_runs(&self, lane: &str, ended_at: i64) -> Result<()> {
+        let sql = "UPDATE runs SET ended_at = ?2, exit_kind = 'lost', exit_value = NULL
+                   WHERE lane = ?1 AND ended_at IS NULL";
+        let lost = self.db().execute(sql, params![lane, ended_at]);
+        lost.map(drop).map_err(|error| self.wrong("record lost runs", &error))
+    }
+
     /// Records a run that starts, and gives its number.
     pub fn insert_run(&self, run: &NewRun) -> Result<i64> {
         self.db()

@@ -89,7 +89,9 @@ fn b52_a_killed_supervisor_of_an_unattended_lane_takes_everything_with_it() {
         .unwrap();
         joined.wait(SOON);
         settled(world, &before);
-        assert_eq!(world.json(&["show", "a"])["lane"]["state"], "idle");
+        let shown = world.json(&["show", "a"]);
+        assert_eq!(shown["lane"]["state"], "idle");
+        assert!(shown["runs"].as_array().unwrap().iter().all(|run| !run["exit"].is_null()), "{shown}");
         world.sh("a", "true");
         world.gone("a");
     });

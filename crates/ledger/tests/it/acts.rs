@@ -152,3 +152,25 @@ fn operations_are_listed_newest_first_and_keep_their_way_back() {
     );
     assert_eq!(book.ops(None, 1).expect("list").len(), 1);
 }
+
+#[test]
+fn every_open_run_of_one_lane_is_lost_and_no_other() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let book = Ledger::open(&dir.path().join("lane.db")).expect("a new ledger");
+    for id in ["l1", "l2"] {
+        book.insert_lane(&sample::lane(id, id)).expect("recorded");
+    }
+    let ended = book.insert_run(&sample::run("l1")).expect("recorded");
+    book.end_run(ended, 7, Exit::Code(3)).expect("recorded");
+    for lane in ["l1", "l1", "l2"] {
+        book.insert_run(&sample::run(lane)).expect("recorded");
+    }
+    book.act(|act| act.lose_open_runs("l1", 9)).expect("recorded");
+    let exits: Vec<_> =
+        book.runs("l1").expect("read").into_iter().map(|run| (run.ended_at, run.exit)).collect();
+    assert_eq!(
+        exits,
+        [(Some(7), Some(Exit::Code(3))), (Some(9), Some(Exit::Lost)), (Some(9), Some(Exit::Lost))]
+    );
+    assert_eq!(book.runs("l2").expect("read")[0].exit, None);
+}
