@@ -103,14 +103,25 @@ pub fn looks_like_one(path: &[u8]) -> bool {
         return false;
     }
     // `a/.aws/credentials` is below `.aws`, and `.ssh/id` is below `.ssh`.
-    let stands_there = |at: &str| {
-        let ends = |rest: &[u8]| rest.first().is_none_or(|next| *next == b'/');
-        tails(path).any(|tail| tail.strip_prefix(at.as_bytes()).is_some_and(ends))
+    let ends = |rest: &[u8]| rest.first().is_none_or(|next| *next == b'/');
+    let stands_there = |tail: &[u8]| {
+        let mut places =
+            PATHS.iter().filter(|(at, _, only_with)| only_with.is_empty() && !at.starts_with('/'));
+        places.any(|(at, _, _)| tail.strip_prefix(at.as_bytes()).is_some_and(ends))
     };
-    any(FILES)
-        || PATHS
-            .iter()
-            .any(|(at, _, only_with)| only_with.is_empty() && !at.starts_with('/') && stands_there(at))
+    any(FILES) || tails(path).any(|tail| is_first(tail.first()) && stands_there(tail))
+}
+
+/// True where a path of the list begins so: most names are ruled out by their first letter.
+fn is_first(letter: Option<&u8>) -> bool {
+    static FIRST: std::sync::LazyLock<[bool; 256]> = std::sync::LazyLock::new(|| {
+        let mut first = [false; 256];
+        for letter in PATHS.iter().filter_map(|(at, _, _)| at.bytes().next()) {
+            first[usize::from(letter)] = true;
+        }
+        first
+    });
+    letter.is_some_and(|letter| FIRST[usize::from(*letter)])
 }
 
 /// The path from each of its components on.

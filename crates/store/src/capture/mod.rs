@@ -291,21 +291,44 @@ const TOO_LONG: &str = "what lies below has a path that is too long";
 /// so equal trees have equal manifests, however their layers came about.
 #[derive(Debug, Default)]
 struct Cuts {
-    /// Directories above, each with whether it merges with one of the base.
-    above: Vec<(TreePath, bool)>,
+    /// Directories above.
+    above: Vec<Above>,
+}
+
+/// A directory above what is looked at.
+#[derive(Debug)]
+struct Above {
+    path: TreePath,
+    /// It merges with one of the base.
+    merges: bool,
+    /// It and all above it say what they said at the last capture.
+    same: bool,
 }
 
 impl Cuts {
-    /// Makes the marks of a directory what they say. Directories come in the order of a walk.
-    fn settle(&mut self, path: &TreePath, kind: &mut ItemKind) {
-        let ItemKind::Dir { opaque, redirect } = kind else { return };
-        while self.above.last().is_some_and(|(above, _)| !path.starts_with(above) || path == above) {
+    /// True where everything above says what it said at the last capture: so do the marks that are known below.
+    fn is_same_above(&mut self, path: &TreePath) -> bool {
+        while self.above.last().is_some_and(|above| !path.starts_with(&above.path) || *path == above.path) {
             self.above.pop();
         }
-        let shows = self.above.last().is_none_or(|(_, merges)| *merges);
-        *opaque &= shows;
-        let merges = redirect.is_some() || shows && !*opaque;
-        self.above.push((path.clone(), merges));
+        self.above.last().is_none_or(|above| above.same)
+    }
+
+    /// Makes the marks of a directory what they say. Directories come in the order of a walk. `known` is what the last
+    /// capture has.
+    fn settle(&mut self, path: &TreePath, kind: &mut ItemKind, known: Option<&ItemKind>) {
+        if !matches!(kind, ItemKind::Dir { .. }) {
+            return;
+        }
+        let same_above = self.is_same_above(path);
+        let shows = self.above.last().is_none_or(|above| above.merges);
+        let mut merges = shows;
+        if let ItemKind::Dir { opaque, redirect } = kind {
+            *opaque &= shows;
+            merges = redirect.is_some() || shows && !*opaque;
+        }
+        let same = same_above && known == Some(&*kind);
+        self.above.push(Above { path: path.clone(), merges, same });
     }
 }
 
@@ -379,11 +402,12 @@ impl Walk<'_, '_, '_> {
         entry: &Entry,
         marks: Option<&DirMarks>,
     ) -> Result<()> {
-        // What a mark says depends on the directories above, which may have changed: it is read every time. Where it cannot
-        // be, whoever reads the directory says why.
-        let own = match marks {
-            None if entry.is_dir() => tree::layer::dir_marks(dir, name, self.pass.format).ok(),
-            _ => None,
+        // What a mark says depends on the directories above: where they have changed, it is read again. Where it cannot be,
+        // whoever reads the directory says why.
+        let is_asked = marks.is_none() && entry.is_dir() && !self.cuts.is_same_above(path);
+        let own = match is_asked && self.unchanged(path, entry).is_some() {
+            true => tree::layer::dir_marks(dir, name, self.pass.format).ok(),
+            false => None,
         };
         let marks = marks.or(own.as_ref());
         if let Some(item) = self.known_item(path, entry, marks) {
@@ -395,7 +419,8 @@ impl Walk<'_, '_, '_> {
                 if let (ItemKind::Dir { opaque, redirect }, Some(marks)) = (&mut read.item.kind, marks) {
                     (*opaque, *redirect) = (marks.opaque, marks.redirect.clone());
                 }
-                self.cuts.settle(path, &mut read.item.kind);
+                let known = self.known.seen.get(self.at).filter(|seen| seen.path == *path);
+                self.cuts.settle(path, &mut read.item.kind, known.map(|seen| &seen.item.kind));
                 self.read += u64::from(entry.is_file());
                 self.news = true;
                 let mut stamp = Stamp { ino: read.entry.ino, ctime: read.entry.ctime };
@@ -424,7 +449,7 @@ impl Walk<'_, '_, '_> {
                 Some(marks) => ItemKind::Dir { opaque: marks.opaque, redirect: marks.redirect.clone() },
                 None => item.kind.clone(),
             };
-            self.cuts.settle(path, &mut kind);
+            self.cuts.settle(path, &mut kind, Some(&item.kind));
             return (kind == item.kind).then_some(item);
         }
         Some(item)
