@@ -4,6 +4,7 @@
 //! structure is hashed under a context of its own, so that no file can be mistaken for a node of a manifest.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 /// Bytes of a hash.
 pub(crate) const HASH: usize = 32;
@@ -124,7 +125,9 @@ impl ManifestId {
 impl SnapshotId {
     /// The id of a record with these bytes.
     pub fn of(record: &[u8]) -> SnapshotId {
-        let mut hasher = blake3::Hasher::new_derive_key(SNAPSHOT);
+        // The key is derived once: a history is a thousand records.
+        static KEYED: LazyLock<blake3::Hasher> = LazyLock::new(|| blake3::Hasher::new_derive_key(SNAPSHOT));
+        let mut hasher = KEYED.clone();
         hasher.update(record);
         SnapshotId(*hasher.finalize().as_bytes())
     }
