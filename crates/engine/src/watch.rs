@@ -69,6 +69,8 @@ impl Default for Watching {
 
 /// A look at the counters this often.
 const TICK: Duration = Duration::from_millis(500);
+/// The same where nothing but the lane's own standing is looked at.
+const SLOW: Duration = Duration::from_secs(2);
 /// So long nothing was written where writing has gone quiet.
 const QUIET: Duration = Duration::from_millis(1500);
 /// Snapshots that the inside may ask for at once, and how long it takes until it may ask for one more.
@@ -230,14 +232,13 @@ enum Said {
     Ended,
 }
 
-fn wait(line: &OwnedFd, outside: &Channel, inside: &Channel, timeout: Option<Duration>) -> Said {
+fn wait(line: &OwnedFd, outside: &Channel, inside: &Channel, timeout: Duration) -> Said {
     let fds: Vec<BorrowedFd<'_>> =
         std::iter::once(line.as_fd()).chain(outside.fds()).chain(inside.fds()).collect();
     let mut polled: Vec<PollFd<'_>> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    let timeout = timeout
-        .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
-    let _ = rustix::event::poll(&mut polled, timeout.as_ref());
+    let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    let _ = rustix::event::poll(&mut polled, Some(&timeout));
     if polled[0].revents().is_empty() {
         return Said::Nothing;
     }
@@ -246,12 +247,18 @@ fn wait(line: &OwnedFd, outside: &Channel, inside: &Channel, timeout: Option<Dur
 
 impl Post {
     /// Looks are taken where they can lead to something.
-    fn timeout(&self) -> Option<Duration> {
-        matches!(self.watching.when, Checkpoints::All | Checkpoints::Quiet).then_some(TICK)
+    fn is_looking(&self) -> bool {
+        matches!(self.watching.when, Checkpoints::All | Checkpoints::Quiet)
+    }
+
+    fn timeout(&self) -> Duration {
+        if self.is_looking() { TICK } else { SLOW }
     }
 
     fn tick(&mut self) {
-        if self.timeout().is_none() {
+        // Who made the lane stand for a restore may have been killed, and its guard with it.
+        sandbox::freeze::lift(&self.lane.home.dir().fd, Duration::ZERO);
+        if !self.is_looking() {
             return;
         }
         let now = Instant::now();

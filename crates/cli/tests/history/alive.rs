@@ -1,11 +1,12 @@
 //! Going back in a lane at work: what its processes see is what the snapshot says, and they go on.
 
-use testkit::Listing;
+use testkit::{Listing, Running, procs, until};
 
 use crate::exact::STEPS;
 use crate::still::Live;
+use crate::still_kills::{kill, named};
 use crate::view::View;
-use crate::world::{World, each, everybody, word};
+use crate::world::{SOON, World, each, everybody, word};
 
 /// Counts where it is seen, and holds a file of the project open.
 const AT_WORK: &str = r#"
@@ -147,5 +148,46 @@ fn a_fork_at_work_is_put_back_too() {
         world.restore("a", &second.0);
         View::of(world, "a").assert_same(&second.1, "at rest");
         world.assert_whole("a fork");
+    });
+}
+
+#[test]
+fn a_restore_that_is_killed_and_every_guard_with_it_leave_nobody_stopped() {
+    let strace = testkit::require::program("strace");
+    everybody(|world| {
+        live(world);
+        let id = world.snap("a");
+        world.sh("a", "for n in 1 2 3 4 5 6; do echo $n > f$n; done");
+        let other = (world.snap("a"), View::of(world, "a"));
+        world.restore("a", &id);
+        let before = View::of(world, "a");
+        let mut command = world.env.command(&strace);
+        command.args(["-qq", "-o", "/dev/null", "-e", "trace=renameat"]);
+        command.args(["-e", "inject=renameat:signal=STOP:when=4"]).arg(world.env.lane_program());
+        command.args(["restore", "a", &other.0, "--yes"]).current_dir(&world.project);
+        let tracer = Running::start(command);
+        let stopped = || {
+            let below = procs::descendants(tracer.pid()).into_iter();
+            let mut below = below.filter(|pid| procs::status(*pid, "Name").as_deref() == Some("lane"));
+            below.find(|pid| procs::status(*pid, "State").is_some_and(|state| state.starts_with(['t', 'T'])))
+        };
+        until("the restore stands in its middle", SOON, || stopped().is_some());
+        let restore = stopped().unwrap();
+        // Looked at from the host, since any command would let it go on.
+        let mut workers = procs::processes_of(world.env.root()).into_iter();
+        let worker = workers.find(|found| found.command.starts_with("/usr/bin/python3")).unwrap().pid;
+        let state = || procs::status(worker, "State").unwrap();
+        named(world, "lane-guard").into_iter().for_each(kill);
+        kill(restore);
+        tracer.wait(SOON);
+        let count = || std::fs::read(format!("/proc/{worker}/root/tmp/count")).unwrap();
+        let before_it = count();
+        until("its processes go on", SOON, || count() != before_it);
+        assert!(!state().starts_with('T'), "{}", state());
+        world.ok(&["log", "a"]);
+        let now = View::of(world, "a");
+        assert!(now.is(&other.1) || now.is(&before), "half put back");
+        world.ok(&["stop", "a"]);
+        world.assert_whole("after a killed restore");
     });
 }

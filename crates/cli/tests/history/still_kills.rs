@@ -44,7 +44,7 @@ fn assert_all_go_on(live: &Live<'_>, when: &str) {
 }
 
 /// Living processes by name that have something of this world's state open.
-fn named(world: &World, name: &str) -> Vec<u32> {
+pub(crate) fn named(world: &World, name: &str) -> Vec<u32> {
     let state = std::fs::canonicalize(world.state()).unwrap();
     let holds = |pid: &u32| {
         let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -62,7 +62,7 @@ fn one(world: &World, name: &str) -> u32 {
     }
 }
 
-fn kill(pid: u32) {
+pub(crate) fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     // It may have ended by itself.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
