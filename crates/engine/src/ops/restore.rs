@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use sandbox::freeze::Mapped;
 use serde_json::json;
@@ -68,12 +69,29 @@ const REDO: &str = "redo";
 const MOST: u64 = 2;
 const FEW: u64 = 50;
 
+/// How long a restore waits for a lane that is just beginning or ending.
+const PATIENCE: Duration = Duration::from_secs(15);
+
 /// Puts a lane back.
 pub fn restore(engine: &Engine, request: &RestoreRequest) -> Result<RestoreAnswer> {
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     let lane = lane::open(engine, row)?;
-    crate::watch::await_last(&lane.home);
-    let Some(lock) = lane.home.try_lock()? else { return restore_live(engine, &lane, request) };
+    let deadline = Instant::now() + PATIENCE;
+    let lock = loop {
+        crate::watch::await_last(&lane.home);
+        if let Some(lock) = lane.home.try_lock()? {
+            break lock;
+        }
+        if let Some(reached) = Reached::of(&lane)? {
+            return restore_live(engine, &lane, request, reached);
+        }
+        // Nobody answers for it: it is just beginning or ending, or the last snapshot is being taken.
+        if Instant::now() >= deadline {
+            let pid = lane.home.holder().ok().flatten();
+            return Err(EngineError::Live { name: lane.row.name.clone(), pid });
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
     crate::launch::settle_renames(engine, &lane, &lock)?;
     crate::going_back::settle(engine, &lane, &mut crate::engine::Noting(engine))?;
     let snapshots = LaneHistory::open(engine, &lane)?;
@@ -81,11 +99,12 @@ pub fn restore(engine: &Engine, request: &RestoreRequest) -> Result<RestoreAnswe
 }
 
 /// The same in a lane at work, whose processes stand still meanwhile.
-fn restore_live(engine: &Engine, lane: &OpenLane, request: &RestoreRequest) -> Result<RestoreAnswer> {
-    let name = || lane.row.name.clone();
-    let Some(mut reached) = Reached::of(lane)? else {
-        return Err(EngineError::Live { name: name(), pid: lane.home.holder().ok().flatten() });
-    };
+fn restore_live(
+    engine: &Engine,
+    lane: &OpenLane,
+    request: &RestoreRequest,
+    mut reached: Reached,
+) -> Result<RestoreAnswer> {
     let snapshots = LaneHistory::open(engine, lane)?;
     // What takes long is read before they stand.
     let before = crate::ops::snap::of_live(lane, &snapshots, &Wish::automatic(SnapshotKind::Rescue))?;
