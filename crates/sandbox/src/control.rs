@@ -127,6 +127,11 @@ fn connect(dir: BorrowedFd<'_>) -> kernel::Result<Option<OwnedFd>> {
     }
 }
 
+/// True where somebody listens for a lane, or was killed while he did.
+pub fn is_there(dir: BorrowedFd<'_>) -> bool {
+    kernel::meta::stat_at_if_there(dir, NAME.as_bytes()).is_ok_and(|found| found.is_some())
+}
+
 /// Asks a live lane for its namespaces; `None` where nobody listens.
 pub fn join(dir: BorrowedFd<'_>) -> Result<Option<Joined>> {
     let Some(connection) = connect(dir).step(Stage::Supervise, "reach the live lane")? else {
