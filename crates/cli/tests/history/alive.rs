@@ -162,17 +162,15 @@ fn a_restore_that_is_killed_and_every_guard_with_it_leave_nobody_stopped() {
         world.restore("a", &id);
         let before = View::of(world, "a");
         let mut command = world.env.command(&strace);
-        command.args(["-qq", "-o", "/dev/null", "-e", "trace=renameat"]);
+        let trace = world.env.tmp().join("trace");
+        command.arg("-qq").arg("-o").arg(&trace).args(["-e", "trace=renameat"]);
         command.args(["-e", "inject=renameat:signal=STOP:when=4"]).arg(world.env.lane_program());
         command.args(["restore", "a", &other.0, "--yes"]).current_dir(&world.project);
         let tracer = Running::start(command);
-        let stopped = || {
-            let below = procs::descendants(tracer.pid()).into_iter();
-            let mut below = below.filter(|pid| procs::status(*pid, "Name").as_deref() == Some("lane"));
-            below.find(|pid| procs::status(*pid, "State").is_some_and(|state| state.starts_with(['t', 'T'])))
-        };
-        until("the restore stands in its middle", SOON, || stopped().is_some());
-        let restore = stopped().unwrap();
+        let said = || std::fs::read_to_string(&trace).unwrap_or_default();
+        until("the restore stands in its middle", SOON, || said().contains("stopped by SIGSTOP"));
+        let mut below = procs::descendants(tracer.pid()).into_iter();
+        let restore = below.find(|pid| procs::status(*pid, "Name").as_deref() == Some("lane")).unwrap();
         // Looked at from the host, since any command would let it go on.
         let mut workers = procs::processes_of(world.env.root()).into_iter();
         let worker = workers.find(|found| found.command.starts_with("/usr/bin/python3")).unwrap().pid;
