@@ -14,6 +14,7 @@ use crate::lane;
 use crate::live;
 use crate::monitor::Monitor;
 use crate::ops::run::{self, RunAnswer, RunRequest};
+use crate::recover;
 
 /// What to run in which lane.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +45,9 @@ pub fn exec(engine: &Engine, request: &ExecRequest, monitor: &mut dyn Monitor) -
 fn in_live(engine: &Engine, request: &ExecRequest, monitor: &mut dyn Monitor) -> Result<Option<RunAnswer>> {
     let Some(name) = &request.lane else { return Ok(None) };
     let project = engine.project(&request.dir)?.top;
-    let Some(row) = live::find(engine, &project, name) else { return Ok(None) };
+    // What is between two states is put right first.
+    let found = live::find(engine, &project, name).filter(|row| !recover::is_between(engine, row));
+    let Some(row) = found else { return Ok(None) };
     let run = run_in(&row, request);
     let Ok(lane) = lane::open(engine, row) else { return Ok(None) };
     keeping::repair(engine, &project, monitor)?;
