@@ -31,6 +31,12 @@ pub fn null() -> Result<OwnedFd> {
     rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).asked("open", "/dev/null")
 }
 
+/// The regular file behind a descriptor, opened anew for reading: with a position of its own, whatever became of its name.
+pub fn again(file: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let path = crate::meta::proc_path(file);
+    rustix::fs::open(path.as_slice(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).asked("open", &path)
+}
+
 /// Opens `path` beneath `dir`. No component may be a symbolic link, except that the last one may be
 /// one where `flags` holds `O_PATH`. `b""` and `b"."` open `dir` itself anew.
 ///

@@ -7,9 +7,11 @@
 //! itself later is covered by a blanket yes.
 //!
 //! Reading order: [`flat`] (changes as pairs of old and new) → [`diff`] → [`stat`] → [`patch`] →
-//! [`guard`] → [`select`] → [`plan`] → [`apply`] → [`export`].
+//! [`guard`] → [`select`] → [`plan`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`composed`].
 
 pub mod apply;
+pub mod choice;
+pub mod composed;
 pub mod diff;
 pub mod error;
 pub mod export;

@@ -1,6 +1,7 @@
 //! Review over real files: every test makes an origin and a lane as two plain directories, compares
 //! them with the real comparer, and puts the result into the origin.
 
+mod composed;
 mod exports;
 mod faults;
 mod guards;
