@@ -39,6 +39,29 @@ pub fn block_and_watch(signals: &[i32]) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Which signals this thread blocked at one moment; dropped, it blocks those again and no others.
+#[derive(Debug)]
+pub struct Mask(libc::sigset_t);
+
+/// The present mask, to come back to.
+pub fn mask() -> Result<Mask> {
+    // SAFETY: sigset_t is plain data; without a new set the call only writes the old one, which outlives it.
+    unsafe {
+        let mut now: libc::sigset_t = std::mem::zeroed();
+        match libc::sigprocmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut now) {
+            0 => Ok(Mask(now)),
+            _ => Err(last("sigprocmask", "")),
+        }
+    }
+}
+
+impl Drop for Mask {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by the kernel; the old mask is not asked for. It cannot fail with these.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
+}
+
 /// Blocks every signal that can be blocked.
 pub fn block_all() -> Result<()> {
     // SAFETY: sigset_t is plain data, filled by sigfillset; the old mask is not asked for.

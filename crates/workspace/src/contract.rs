@@ -91,6 +91,11 @@ pub trait Workspace: std::fmt::Debug {
     /// locks, with nothing mounted.
     fn fork(&self, child: &LaneHome, making: &mut Making<'_>) -> Result<Forked>;
 
+    /// Makes the layers of the same root in `child`, a lane for one run, show what this one shows, and gives the view of
+    /// it. Nothing of this one is written, moved or sealed; the child may stand on its layers as they are, so the caller
+    /// keeps everybody from writing them (with the lane's lock) for as long as the child is used.
+    fn lend(&self, child: &LaneHome, making: &mut Making<'_>) -> Result<(Box<dyn Workspace>, Cost)>;
+
     /// Makes [`Workspace::layer`] hold everything that was written, where it stands on former ones; false where it does.
     /// Called by the holder of the lane's lock, with nothing mounted.
     fn unite(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool> {

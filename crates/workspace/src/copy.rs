@@ -163,6 +163,12 @@ impl Workspace for CopyWorkspace {
         fork::copy(&self.copy()?, &copied, (child, &layers), &name, making.progress)
     }
 
+    fn lend(&self, child: &LaneHome, making: &mut Making<'_>) -> Result<(Box<dyn Workspace>, Cost)> {
+        let cost = self.fork(child, making)?.cost;
+        let layers = child.layers(self.root.index)?;
+        Ok((Box::new(CopyWorkspace::new(self.root.clone(), layers, child)?), cost))
+    }
+
     fn begin_in(&self, child: &LaneHome) -> Result<()> {
         let copied = self.load(&self.copied_name())?;
         let layers = child.layers(self.root.index)?;

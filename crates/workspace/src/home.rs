@@ -214,6 +214,12 @@ impl LaneHome {
         kernel::lock::try_exclusive(&self.dir.fd, LOCK).doing("lock lane", self.path())
     }
 
+    /// Keeps the lane as it is, together with others who only look: nobody can run it, keep from it or drop it
+    /// meanwhile. `None` where somebody has it for himself.
+    pub fn try_share(&self) -> Result<Option<Lock>> {
+        kernel::lock::try_shared(&self.dir.fd, LOCK).doing("share lane", self.path())
+    }
+
     /// The pid of the process that holds the lane, where it is told.
     pub fn holder(&self) -> Result<Option<i32>> {
         kernel::lock::holder_pid(&self.dir.fd, LOCK).doing("look at lock", self.path())
@@ -277,6 +283,11 @@ impl LaneHome {
         let layers = self.own_layers(format!("{HOME}{part}"));
         crate::overlay::make_upper(self.dir.fd.as_fd(), like, &layers)?;
         Ok(layers)
+    }
+
+    /// The upper over one part of the home directory, in the lane directory `lane`; it may not be there.
+    pub fn home_upper_in(lane: &Path, part: &str) -> PathBuf {
+        lane.join(format!("{HOME}{part}.u"))
     }
 
     /// The uppers over parts of the home directory, opened: what was written to the home inside.

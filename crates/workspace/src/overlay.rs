@@ -34,12 +34,14 @@ use crate::seal::Sealing;
 pub struct OverlayWorkspace {
     root: Root,
     layers: Layers,
+    /// Layers of another lane that it stands on, as they are: whoever made it holds that lane.
+    lent: Option<Layers>,
 }
 
 impl OverlayWorkspace {
     /// The workspace of `root` in these layers.
     pub fn new(root: Root, layers: Layers) -> OverlayWorkspace {
-        OverlayWorkspace { root, layers }
+        OverlayWorkspace { root, layers, lent: None }
     }
 
     fn format(&self) -> Format {
@@ -66,7 +68,13 @@ impl OverlayWorkspace {
     }
 
     fn stack(&self) -> Result<Stack<'static>> {
-        self.layers.open_all()?.into_stack(self.format()).doing("read layers", &self.layers.upper)
+        let mut opened = self.layers.open_all()?;
+        if let Some(lent) = &self.lent {
+            let below = lent.open_all()?;
+            opened.sealed.push(below.upper);
+            opened.sealed.extend(below.sealed);
+        }
+        opened.into_stack(self.format()).doing("read layers", &self.layers.upper)
     }
 
     fn delta(&self, origin: &DirTree, options: DeltaOptions<'_>) -> Result<ChangeSet> {
@@ -81,7 +89,7 @@ impl OverlayWorkspace {
     /// The hard links that a mount as root keeps together.
     pub(crate) fn index(&self) -> Result<Option<Arc<LinkIndex>>> {
         // Over sealed layers there is none: the kernel would take it for that of another lower layer.
-        if self.root.mode == MountMode::User || !self.layers.sealed_ids()?.is_empty() {
+        if self.root.mode == MountMode::User || self.lent.is_some() || !self.layers.sealed_ids()?.is_empty() {
             return Ok(None);
         }
         let work = match self.layers.open_layer(self.layers.open_dir()?, "w") {
@@ -112,6 +120,10 @@ impl Workspace for OverlayWorkspace {
     fn view(&self) -> Result<MountSpec> {
         let is_user = self.root.mode == MountMode::User;
         let mut lowers = self.layers.sealed_paths()?;
+        if let Some(lent) = &self.lent {
+            lowers.push(lent.upper.clone());
+            lowers.extend(lent.sealed_paths()?);
+        }
         let index = !is_user && lowers.is_empty();
         lowers.push(self.root.origin.clone());
         Ok(MountSpec {
@@ -195,6 +207,18 @@ impl Workspace for OverlayWorkspace {
 
     fn fork(&self, child: &LaneHome, making: &mut Making<'_>) -> Result<Forked> {
         fork::overlay(self, child, making)
+    }
+
+    fn lend(&self, child: &LaneHome, making: &mut Making<'_>) -> Result<(Box<dyn Workspace>, Cost)> {
+        let layers = child.layers(self.root.index)?;
+        if self.layers.dir.starts_with(&self.root.origin) {
+            // The kernel takes no layer within another; such a one is copied and not sealed.
+            let cost = self.fork(child, making)?.cost;
+            return Ok((Box::new(OverlayWorkspace::new(self.root.clone(), layers)), cost));
+        }
+        make_upper(layers.open_dir()?.as_fd(), self.upper()?.as_fd(), &layers)?;
+        let lent = Some(self.layers.clone());
+        Ok((Box::new(OverlayWorkspace { root: self.root.clone(), layers, lent }), Cost::default()))
     }
 
     fn begin_in(&self, child: &LaneHome) -> Result<()> {

@@ -77,6 +77,8 @@ pub struct Outcome {
     pub lane_ended: bool,
     /// The command was forked: from here on it may have done something.
     pub started: bool,
+    /// A signal that asks for the end was passed on to it.
+    pub interrupted: bool,
 }
 
 /// The signals that are passed on.
@@ -144,6 +146,7 @@ pub fn supervise(
             renames: Vec::new(),
             lane_ended: false,
             started: false,
+            interrupted: false,
         },
         gone: false,
         ending: false,
@@ -163,6 +166,7 @@ pub fn supervise(
     if let (Lane::Joined { connection, .. }, None) = (&lane, outcome.status) {
         outcome.lane_ended = outcome.lane_ended || is_dead(connection);
     }
+    outcome.interrupted = signalled;
     // Who asked for the end does not wait for a reader that has stalled.
     let patience = (signalled || outcome.timed_out).then_some(streams::PATIENCE);
     ends.drain(tape, &signals.0, patience);
