@@ -7,7 +7,7 @@
 //! among an origin's undiscarded lanes; any number of processes may write at once; a file that is not
 //! a sound ledger is refused by name and never overwritten. This is the only crate that speaks SQL.
 //!
-//! Reading order: [`db`] (open, migrate, [`Ledger::act`]) → [`lane`] → [`run`] → [`operation`] → [`event`] → [`slips`].
+//! Reading order: [`db`] (open, migrate, [`Ledger::act`]) → [`lane`] → [`run`] → [`operation`] → [`event`] → [`verdict`] → [`slips`].
 
 pub mod db;
 pub mod error;
@@ -18,6 +18,7 @@ pub mod operation;
 pub mod run;
 pub mod slips;
 mod value;
+pub mod verdict;
 
 pub use db::{Act, Ledger};
 pub use error::{Error, Result};
@@ -26,3 +27,4 @@ pub use lane::{Lane, LaneFilter, LaneState};
 pub use operation::{NewOperation, Operation};
 pub use run::{Exit, NewRun, Run};
 pub use slips::Slip;
+pub use verdict::{NewVerdict, Verdict};

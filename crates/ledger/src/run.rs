@@ -143,16 +143,34 @@ impl Act<'_> {
 
     /// Records how a run ended.
     pub fn end_run(&self, id: i64, ended_at: i64, exit: Exit) -> Result<()> {
-        let (kind, number) = match exit {
-            Exit::Code(code) => ("code", Some(code)),
-            Exit::Signal(signal) => ("signal", Some(signal)),
-            Exit::Lost => ("lost", None),
-        };
+        let (kind, number) = exit_columns(exit);
         let sql = "UPDATE runs SET ended_at = ?2, exit_kind = ?3, exit_value = ?4 WHERE id = ?1";
         let values = params![id, ended_at, kind, number];
         let rows = self.db().execute(sql, values).map_err(|error| self.wrong("record an end", &error))?;
         self.met_one(rows, "run", id)
     }
+}
+
+/// An end as it stands in `exit_kind` and `exit_value`.
+pub(crate) fn exit_columns(exit: Exit) -> (&'static str, Option<i32>) {
+    match exit {
+        Exit::Code(code) => ("code", Some(code)),
+        Exit::Signal(signal) => ("signal", Some(signal)),
+        Exit::Lost => ("lost", None),
+    }
+}
+
+/// The reverse of [`exit_columns`]; `None` where no end is recorded.
+pub(crate) fn read_exit(row: &Row<'_>) -> rusqlite::Result<Option<Exit>> {
+    let number: Option<i32> = row.get("exit_value")?;
+    let Some(_) = row.get::<_, Option<String>>("exit_kind")? else { return Ok(None) };
+    let exit = value::word(row, "exit_kind", |word| match (word, number) {
+        ("code", Some(code)) => Some(Exit::Code(code)),
+        ("signal", Some(signal)) => Some(Exit::Signal(signal)),
+        ("lost", None) => Some(Exit::Lost),
+        _ => None,
+    })?;
+    Ok(Some(exit))
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Run> {
@@ -170,15 +188,5 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Run> {
         transcript: row.get("transcript")?,
         detached: row.get("detached")?,
     };
-    let number: Option<i32> = row.get("exit_value")?;
-    let exit = match row.get::<_, Option<String>>("exit_kind")? {
-        None => None,
-        Some(_) => Some(value::word(row, "exit_kind", |word| match (word, number) {
-            ("code", Some(code)) => Some(Exit::Code(code)),
-            ("signal", Some(signal)) => Some(Exit::Signal(signal)),
-            ("lost", None) => Some(Exit::Lost),
-            _ => None,
-        })?),
-    };
-    Ok(Run { id: row.get("id")?, start, ended_at: row.get("ended_at")?, exit })
+    Ok(Run { id: row.get("id")?, start, ended_at: row.get("ended_at")?, exit: read_exit(row)? })
 }

@@ -61,3 +61,19 @@ CREATE TABLE events (
     data TEXT NOT NULL
 ) STRICT;
 CREATE INDEX events_by_run ON events (run, id);
+
+-- step 2
+CREATE TABLE verdicts (
+    id         INTEGER PRIMARY KEY,
+    lane       TEXT NOT NULL,
+    argv       BLOB NOT NULL,
+    verdict    TEXT NOT NULL CHECK (verdict IN ('pass', 'fail', 'timeout')),
+    exit_kind  TEXT CHECK (exit_kind IN ('code', 'signal', 'lost')),
+    exit_value INTEGER,
+    started_at INTEGER NOT NULL,
+    ended_at   INTEGER NOT NULL,
+    state      TEXT,
+    snapshot   TEXT,
+    transcript BLOB
+) STRICT;
+CREATE INDEX verdicts_by_lane ON verdicts (lane, id);
