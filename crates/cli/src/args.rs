@@ -80,6 +80,7 @@ pub(crate) enum Verb {
     Export(commands::export::Args),
     Discard(commands::discard::Args),
     Recover(commands::recover::Args),
+    Verify(commands::verify::Args),
     Checkpoint(commands::checkpoint::Args),
     Gc(commands::gc::Args),
     Fsck(commands::fsck::Args),
@@ -92,7 +93,7 @@ pub(crate) enum Verb {
 impl Verb {
     /// True for the verbs that pass a command's exit code on.
     pub(crate) fn runs_a_command(&self) -> bool {
-        matches!(self, Verb::Run(_) | Verb::Exec(_))
+        matches!(self, Verb::Run(_) | Verb::Exec(_) | Verb::Verify(_))
     }
 }
 

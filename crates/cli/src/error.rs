@@ -204,6 +204,8 @@ fn hint(error: &EngineError) -> Option<String> {
         E::HiddenMoved { .. } => {
             "see where it is with `lane diff`, and name that place with `--hide` instead; a new lane has it in its old one.".into()
         }
+        E::NoCheck { name } => format!("`lane verify {name} -- CMD` names one; so does `keep.verify` of a policy."),
+        E::NoVerdict { name, .. } => format!("nothing was recorded; `lane verify {name} -- CMD` tries again."),
         E::NoSuchPreset { have, .. } => format!("there are: {}.", have.join(", ")),
         E::NoSuchPath { .. } => "paths are relative to the working directory (or to `-C DIR`).".into(),
         E::Sandbox(_) => {

@@ -6,7 +6,7 @@
 //! | 1 | not done, or not all of it; the reason is on stderr (conflict, drift, refusal) |
 //! | 2 | wrong usage |
 //! | 124 | `run`: the command was ended by `--timeout` |
-//! | 125 | `run`, `exec`: lanekeeper itself failed before or after the command |
+//! | 125 | `run`, `exec`, `verify`: lanekeeper itself failed before or after the command |
 //! | 126, 127 | `run`, `exec`: the command cannot be executed, is not there |
 //! | 128 + n | `run`, `exec`: the command was ended by signal n |
 //! | other | `run`, `exec`: the command's own code |

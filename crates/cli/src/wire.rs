@@ -20,7 +20,7 @@ pub(crate) use bench::Bench;
 pub(crate) use collect::{Checked, Collected};
 pub(crate) use diff::{Diff, Drift, File, Gap, type_word};
 pub(crate) use history::{Checkpointed, Forked, Log, Restored, Snapped};
-pub(crate) use lane::{Lane, Listed, Show};
+pub(crate) use lane::{Lane, Listed, Show, Verified};
 pub(crate) use work::{Discarded, Doctor, Exported, Keep, Plan, Probe, Ran, Stopped};
 
 /// Text of bytes, with the bytes themselves where the text is not they.

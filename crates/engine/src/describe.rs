@@ -4,12 +4,15 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use ledger::{Lane, Run};
+use ledger::{Lane, Run, Verdict};
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::view::{BaseView, Cost, Exit, LaneState, LaneView, RootView, RunView, Strategy, WallView};
+use crate::fingerprint::Fingerprint;
+use crate::view::{
+    BaseView, Cost, Exit, LaneState, LaneView, RootView, RunView, Strategy, VerdictView, WallView,
+};
 
 /// Bytes of the ledger as a path.
 pub fn path(bytes: &[u8]) -> PathBuf {
@@ -122,14 +125,36 @@ pub fn run(run: &Run) -> RunView {
         cwd: path(&run.start.cwd),
         started_at: run.start.started_at,
         ended_at: run.ended_at,
-        exit: run.exit.map(|exit| match exit {
-            ledger::Exit::Code(code) => Exit::Code(code),
-            ledger::Exit::Signal(signal) => Exit::Signal(signal),
-            ledger::Exit::Lost => Exit::Lost,
-        }),
+        exit: run.exit.map(exit),
         pid: run.start.pid.and_then(|pid| i32::try_from(pid).ok()),
         walls: walls(&run.start.walls),
         transcript: run.start.transcript.as_deref().map(path),
+    }
+}
+
+fn exit(exit: ledger::Exit) -> Exit {
+    match exit {
+        ledger::Exit::Code(code) => Exit::Code(code),
+        ledger::Exit::Signal(signal) => Exit::Signal(signal),
+        ledger::Exit::Lost => Exit::Lost,
+    }
+}
+
+/// A verdict's row as a view; `now` is what the lane holds, where that is known.
+pub fn verdict(verdict: &Verdict, now: Option<&Fingerprint>) -> VerdictView {
+    let what = &verdict.what;
+    let exit =
+        if what.word == ledger::verdict::Word::Timeout { Some(Exit::TimedOut) } else { what.exit.map(exit) };
+    VerdictView {
+        id: verdict.id,
+        word: what.word.word(),
+        fresh: now.is_some_and(|now| what.state.as_deref() == Some(now.as_str())),
+        argv: what.argv.clone(),
+        exit,
+        started_at: what.started_at,
+        ended_at: what.ended_at,
+        snapshot: what.snapshot.clone(),
+        transcript: what.transcript.as_deref().map(path),
     }
 }
 

@@ -4,7 +4,7 @@
 //! Invariant: a run's row is written before its command can have done anything, and its end is written by
 //! whoever saw it; a supervisor that is killed leaves a row that the next command settles as lost.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,6 +47,19 @@ pub struct Options {
     pub early: Option<Early>,
     /// How it is watched.
     pub watching: Watching,
+    /// No record speaks of the lane, nor of this run.
+    pub apart: Option<Apart>,
+}
+
+/// A run in a lane of which nobody knows: it goes with its run, or with the next command where that is killed.
+#[derive(Debug)]
+pub struct Apart {
+    /// Where what it prints is recorded, but for the ending.
+    pub transcript: PathBuf,
+    /// What pid 1 holds besides, for as long as it lives.
+    pub held: Option<OwnedFd>,
+    /// It has none of the caller's streams.
+    pub unattended: bool,
 }
 
 /// What a driven command left.
@@ -66,6 +79,10 @@ pub struct Driven {
     pub unwritten: Option<End>,
     /// The directory of a passing run's lane was emptied already.
     pub emptied: bool,
+    /// It was told to end by a signal to us.
+    pub interrupted: bool,
+    /// The recording of what it printed, of a run apart.
+    pub transcript: Option<PathBuf>,
 }
 
 /// When and how a run ended.
@@ -123,14 +140,17 @@ pub fn own(
         Some(early) => early,
         None => {
             let plan = &launch.plan;
-            let early = begin(plan.mode, plan.namespaces, group.as_ref(), options.live)?;
+            let unattended = options.apart.as_ref().is_some_and(|apart| apart.unattended);
+            let early = begin(plan.mode, plan.namespaces, group.as_ref(), options.live || unattended)?;
             early.build(&plan.ops[..plan.ground])?;
             early
         }
     };
     lane.home.forget_links()?;
-    // From here on it holds work, whatever becomes of the record.
-    lane.home.end_fork()?;
+    if options.apart.is_none() {
+        // From here on it holds work, whatever becomes of the record.
+        lane.home.end_fork()?;
+    }
     for root in &lane.roots {
         root.workspace.before_mount()?;
     }
@@ -144,11 +164,16 @@ pub fn own(
     // Pid 1 has started nobody yet that stays.
     let _group = group.filter(|group| group.has(inside.leader.pid.as_raw_nonzero().get()));
     let command = Some(&launch.command);
-    inside.order(&launch.plan, command, &[lock.as_fd()]).map_err(EngineError::Sandbox)?;
+    let mut held = vec![lock.as_fd()];
+    held.extend(options.apart.as_ref().and_then(|apart| apart.held.as_ref()).map(AsFd::as_fd));
+    inside.order(&launch.plan, command, &held).map_err(EngineError::Sandbox)?;
 
     // While the inside builds its view: the rows, the control socket. It waits for our word with the command.
     let walls = walls(launch);
-    let transcript = (!options.passing).then(|| transcript_path(lane, cast));
+    let transcript = match &options.apart {
+        Some(apart) => Some(apart.transcript.with_extension(ending(cast))),
+        None => (!options.passing).then(|| transcript_path(lane, cast)),
+    };
     let run = new_run(lane, launch, &walls, transcript.as_deref(), options.live);
     let recorded = record(engine, lane, run, &options);
     let run = match recorded {
@@ -168,19 +193,22 @@ pub fn own(
         Ok(handles) => handles,
         Err(error) => {
             control::remove(lane.home.dir().fd.as_fd());
-            let run = row_of(engine, &lane.row.id, run)?;
-            engine.ledger()?.act(|act| -> ledger::Result<()> {
-                act.set_state(&lane.row.id, LaneState::Idle)?;
-                act.end_run(run, clock::now_ms(), ledger::Exit::Code(125))
-            })?;
+            if options.apart.is_none() {
+                let run = row_of(engine, &lane.row.id, run)?;
+                engine.ledger()?.act(|act| -> ledger::Result<()> {
+                    act.set_state(&lane.row.id, LaneState::Idle)?;
+                    act.end_run(run, clock::now_ms(), ledger::Exit::Code(125))
+                })?;
+            }
             return Err(EngineError::Sandbox(error));
         }
     };
 
     // Whoever finds it finds somebody who answers.
-    let _card = if options.passing { None } else { live::put(engine, &lane.row) };
+    let leaves_nothing = options.passing || options.apart.is_some();
+    let _card = if leaves_nothing { None } else { live::put(engine, &lane.row) };
     ready(monitor);
-    let walk = if options.passing { None } else { walk::start(engine.state().path(), lane)? };
+    let walk = if leaves_nothing { None } else { walk::start(engine.state().path(), lane)? };
     let watch = match sockets {
         Some((outside, inside_socket)) => {
             let is_pids = |(kind, _): &&(Namespaces, OwnedFd)| *kind == Namespaces::PID;
@@ -205,16 +233,22 @@ pub fn own(
         emptied = options.passing && lane.home.empty_in_passing(crate::lane::mount_mode()).unwrap_or(false);
     };
     let attending = Attending { timeout: options.timeout, transcript: transcript.as_deref(), cast };
-    let outcome = attended(&inside, place, ends, &signals, attending, &mut alone, monitor);
+    let (outcome, recording) = attended(&inside, place, ends, &signals, attending, &mut alone, monitor);
+    let interrupted = outcome.as_ref().is_ok_and(|outcome| outcome.interrupted);
 
     control::remove(lane.home.dir().fd.as_fd());
+    if options.apart.is_some() {
+        let exit = finish(outcome, |_| Ok(()), monitor)?;
+        let transcript = recording;
+        return Ok(Driven { interrupted, transcript, ..Driven::ended(exit) });
+    }
     let outcome = match outcome {
         // One act less: the caller records the end with the removal.
         Ok(outcome) if options.passing && outcome.refused.is_none() => {
             let (exit, end) = exit_of(&outcome);
             let unwritten = Some(End { at: clock::now_ms(), exit: end });
             let exit = tell(outcome, exit, monitor)?;
-            return Ok(Driven { exit, walk, watch, run, began: true, unwritten, emptied });
+            return Ok(Driven { walk, watch, run, unwritten, emptied, interrupted, ..Driven::ended(exit) });
         }
         other => other,
     };
@@ -231,7 +265,24 @@ pub fn own(
     if let Err(error) = lane.home.shrink(crate::lane::mount_mode()) {
         monitor.event(Event::Warning(&error.to_string()));
     }
-    Ok(Driven { exit, walk, watch, run, began: true, unwritten: None, emptied: false })
+    Ok(Driven { walk, watch, run, interrupted, ..Driven::ended(exit) })
+}
+
+impl Driven {
+    /// A command that began and ended so, and left nothing.
+    fn ended(exit: Exit) -> Driven {
+        Driven {
+            exit,
+            walk: None,
+            watch: None,
+            run: None,
+            began: true,
+            unwritten: None,
+            emptied: false,
+            interrupted: false,
+            transcript: None,
+        }
+    }
 }
 
 /// The sockets on which snapshots are asked for; the view carries one of them.
@@ -244,6 +295,9 @@ fn listen(lane: &OpenLane) -> Result<(OwnedFd, OwnedFd)> {
 /// Writes down that a run begins, with its lane where that is not on record. A lane that goes with its run and had
 /// its name drawn needs a slip only.
 fn record(engine: &Engine, lane: &OpenLane, run: NewRun, options: &Options) -> Result<Option<i64>> {
+    if options.apart.is_some() {
+        return Ok(None);
+    }
     let row = || ledger::Lane { state: LaneState::Live, ..lane.row.clone() };
     if options.passing && options.unrecorded {
         engine.note(&ledger::Slip::Began { lane: Box::new(row()), run: Box::new(run) })?;
@@ -314,7 +368,7 @@ pub fn joined(
     };
     let place = Where::Joined { connection: live.connection, dir: lane.home.dir().fd.as_fd() };
     let attending = Attending { timeout, transcript: Some(&transcript), cast };
-    let outcome = attended(&inside, place, ends, &signals, attending, &mut || {}, monitor);
+    let (outcome, _) = attended(&inside, place, ends, &signals, attending, &mut || {}, monitor);
     // The lane may end between the handing out of its namespaces and the fork in them; then the kernel says ENOMEM.
     let too_late = |outcome: &Outcome| {
         let no_fork = matches!(&outcome.refused, Some(sandbox::Error::Step { errno, .. }) if *errno == kernel::Errno::NOMEM.raw_os_error());
@@ -327,7 +381,7 @@ pub fn joined(
         ended(ledger::Exit::Code(125))?;
         Exit::Lost
     };
-    Ok(Driven { exit, walk: None, watch: None, run, began, unwritten: None, emptied: false })
+    Ok(Driven { run, began, ..Driven::ended(exit) })
 }
 
 /// How a command is attended.
@@ -345,7 +399,7 @@ fn attended(
     attending: Attending<'_>,
     alone: &mut dyn FnMut(),
     monitor: &mut dyn Monitor,
-) -> sandbox::Result<Outcome> {
+) -> (sandbox::Result<Outcome>, Option<PathBuf>) {
     let mut tape = Transcript::new(attending.transcript, attending.cast);
     let mut waiting = |others: usize| {
         let what = format!(
@@ -355,8 +409,7 @@ fn attended(
     };
     let mut hooks = supervise::Hooks { tape: &mut tape, waiting: &mut waiting, alone };
     let outcome = supervise::supervise(inside, place, ends, signals, attending.timeout, &mut hooks);
-    tape.finish();
-    outcome
+    (outcome, tape.finish())
 }
 
 /// Has the end of a run written, and says what a user has to know of it.
@@ -442,7 +495,12 @@ pub fn walls(launch: &Launch) -> Vec<WallView> {
 fn transcript_path(lane: &OpenLane, cast: bool) -> PathBuf {
     let runs = lane.home.path().join("runs");
     let _ = std::fs::create_dir(&runs);
-    runs.join(format!("{}-{}.{}", clock::now_ms(), std::process::id(), if cast { "cast" } else { "log" }))
+    runs.join(format!("{}-{}.{}", clock::now_ms(), std::process::id(), ending(cast)))
+}
+
+/// How the name of a recording ends.
+fn ending(cast: bool) -> &'static str {
+    if cast { "cast" } else { "log" }
 }
 
 fn new_run(

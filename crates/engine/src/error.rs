@@ -319,6 +319,20 @@ pub enum EngineError {
         /// Where it stands in the project.
         path: PathBuf,
     },
+    /// A check without a command, and no policy names one.
+    #[error("there is no command to check lane '{name}' with")]
+    NoCheck {
+        /// The lane.
+        name: String,
+    },
+    /// A check that came to no verdict.
+    #[error("the check of lane '{name}' came to no verdict: {why}")]
+    NoVerdict {
+        /// The lane.
+        name: String,
+        /// Why.
+        why: &'static str,
+    },
     /// The verb is not there in this build.
     #[error("'{0}' is not built yet")]
     NotBuilt(&'static str),
@@ -392,6 +406,7 @@ impl EngineError {
             | E::NothingBack { .. }
             | E::NotInside
             | E::NothingForth { .. }
+            | E::NoCheck { .. }
             | E::RemovesMuch { .. }
             | E::TargetExists { .. }
             | E::TargetInside { .. } => ErrorKind::User,
@@ -411,6 +426,7 @@ impl EngineError {
             | E::NoRoom { .. }
             | E::OverBudget { .. }
             | E::NotTaken { .. }
+            | E::NoVerdict { .. }
             | E::Sandbox(_) => ErrorKind::Environment,
             E::Damaged { .. } | E::NotBuilt(_) => ErrorKind::Internal,
         }

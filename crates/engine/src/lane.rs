@@ -25,6 +25,8 @@ pub struct OpenLane {
     pub home: LaneHome,
     /// Its roots, the origin first.
     pub roots: Vec<OpenRoot>,
+    /// The directory of a lane whose layers over the home are shown here, below this one's.
+    pub lent_home: Option<PathBuf>,
 }
 
 /// One root of a lane.
@@ -99,7 +101,7 @@ pub fn open(engine: &Engine, row: Lane) -> Result<OpenLane> {
             Root { index, origin: view.path.clone(), strategy: view.strategy, mode, ours: ours.clone() };
         roots.push(open_root(&home, &root, view).map_err(|error| gone_or(&row, error))?);
     }
-    Ok(OpenLane { row, home, roots })
+    Ok(OpenLane { row, home, roots, lent_home: None })
 }
 
 /// The workspace of one root whose layers have their place.

@@ -16,7 +16,7 @@ use sandbox::environ::{self, Environment, Wish};
 use sandbox::preset::{self, Preset};
 use sandbox::view::{self, Home, HostFacts};
 use sandbox::{Command, Ground, Mode, Op, Plan};
-use workspace::{MountMode, MountTable};
+use workspace::{LaneHome, MountMode, MountTable};
 
 use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
@@ -290,6 +290,10 @@ pub(crate) fn overlay(
         // Another mask is another lower: an index would refuse it as stale.
         index: false,
     };
+    let lent = lane.lent_home.as_deref().map(|home| LaneHome::home_upper_in(home, part));
+    if let Some(upper) = lent.filter(|upper| upper.is_dir()) {
+        overlay.lowers.insert(0, upper);
+    }
     if layering.in_memory {
         return Ok(overlay);
     }

@@ -11,6 +11,7 @@ pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod find;
+pub mod fingerprint;
 pub mod going_back;
 mod going_back_live;
 mod going_back_stacked;

@@ -160,6 +160,41 @@ pub struct RunView {
     pub transcript: Option<PathBuf>,
 }
 
+/// What a check said of a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerdictView {
+    /// Number in the ledger.
+    pub id: i64,
+    /// `pass`, `fail` or `timeout`.
+    pub word: &'static str,
+    /// The lane still is what was checked.
+    pub fresh: bool,
+    /// The command; bytes.
+    pub argv: Vec<Vec<u8>>,
+    /// How it ended.
+    pub exit: Option<Exit>,
+    /// Milliseconds since the epoch.
+    pub started_at: i64,
+    /// Milliseconds since the epoch.
+    pub ended_at: i64,
+    /// The snapshot that was checked, of a lane at work.
+    pub snapshot: Option<String>,
+    /// The recording of what it printed.
+    pub transcript: Option<PathBuf>,
+}
+
+impl VerdictView {
+    /// The command ended with 0, on what the lane still is.
+    pub fn holds(&self) -> bool {
+        self.fresh && self.word == "pass"
+    }
+
+    /// The word for a list: `stale` where the lane has changed since.
+    pub fn now(&self) -> &'static str {
+        if self.fresh { self.word } else { "stale" }
+    }
+}
+
 /// One wall, with what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WallView {

@@ -1,6 +1,7 @@
 //! `lane ls`.
 
 use engine::ops::list::{ListRequest, ListedLane};
+use engine::view::VerdictView;
 
 use super::Context;
 use crate::error::Result;
@@ -44,10 +45,15 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     }
     let now = engine::clock::now_ms();
     let is_live = lanes.iter().any(|listed| listed.memory.is_some());
-    let rows: Vec<Vec<Cell>> = lanes.iter().map(|listed| row(listed, now, is_live, args.all)).collect();
+    let is_checked = lanes.iter().any(|listed| listed.verdict.is_some());
+    let shown = Columns { memory: is_live, verdict: is_checked, origin: args.all };
+    let rows: Vec<Vec<Cell>> = lanes.iter().map(|listed| row(listed, now, shown)).collect();
     let mut head = vec!["NAME", "STATE", "STRATEGY", "CHANGES", "SIZE"];
     if is_live {
         head.push("MEMORY");
+    }
+    if is_checked {
+        head.push("VERDICT");
     }
     head.extend(["AGE", "LAST RUN"]);
     if args.all {
@@ -64,7 +70,15 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     Ok(exit_code::DONE)
 }
 
-fn row(listed: &ListedLane, now: i64, memory: bool, all: bool) -> Vec<Cell> {
+/// Columns that are not always there.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    memory: bool,
+    verdict: bool,
+    origin: bool,
+}
+
+fn row(listed: &ListedLane, now: i64, shown: Columns) -> Vec<Cell> {
     let lane = &listed.lane;
     let run = lane.last_run.as_ref().map_or_else(String::new, |run| {
         let end = run.exit.map_or_else(String::new, |exit| format!(" ({})", report::exit(exit)));
@@ -80,11 +94,15 @@ fn row(listed: &ListedLane, now: i64, memory: bool, all: bool) -> Vec<Cell> {
         Cell::new(listed.counts.as_ref().map_or_else(|| "?".to_owned(), report::counts)),
         Cell::new(listed.exclusive.map_or_else(|| "?".to_owned(), report::bytes)).right(),
     ];
-    if memory {
+    if shown.memory {
         cells.push(Cell::new(listed.memory.map_or_else(String::new, report::bytes)).right());
     }
+    if shown.verdict {
+        let word = listed.verdict.as_ref().map_or("", VerdictView::now);
+        cells.push(Cell::new(word).role(report::verdict_role(word)));
+    }
     cells.extend([Cell::new(report::age(lane.created_at, now)).right(), Cell::new(run)]);
-    if all {
+    if shown.origin {
         use std::os::unix::ffi::OsStrExt as _;
         cells.push(Cell::new(lane.origin.as_os_str().as_bytes()));
     }

@@ -24,6 +24,7 @@ pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snap;
 pub(crate) mod stop;
+pub(crate) mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -115,6 +116,7 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Export(args) => export::run(context, args),
         Verb::Discard(args) => discard::run(context, args),
         Verb::Recover(args) => recover::run(context, args),
+        Verb::Verify(args) => verify::run(context, args),
         Verb::Checkpoint(args) => checkpoint::run(context, args),
         Verb::Gc(args) => gc::run(context, args),
         Verb::Fsck(args) => fsck::run(context, args),

@@ -120,7 +120,7 @@ fn checkpoints(word: &str) -> std::result::Result<Checkpoints, String> {
         .ok_or_else(|| "there are all, quiet, exit and none".to_owned())
 }
 
-fn net(word: &str) -> std::result::Result<Net, String> {
+pub(crate) fn net(word: &str) -> std::result::Result<Net, String> {
     match word {
         "none" => Ok(Net::None),
         "host" => Ok(Net::Host),
@@ -129,7 +129,7 @@ fn net(word: &str) -> std::result::Result<Net, String> {
 }
 
 /// Seconds, or numbers with the units `ms`, `s`, `m`, `h`, `d` in a row.
-fn duration(text: &str) -> std::result::Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
     let bad = || format!("'{text}' is no time; write 90s, 10m or 1h30m");
     if let Ok(secs) = text.parse::<u64>() {
         return if secs == 0 { Err(bad()) } else { Ok(Duration::from_secs(secs)) };

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 
 use engine::ops::show::{ShowAnswer, ShowRequest};
 use engine::view::RunView;
@@ -22,17 +23,19 @@ pub(crate) struct Args {
     #[arg(value_name = "LANE")]
     lane: Option<String>,
 
-    /// Print what the newest run wrote to the terminal, escaped.
-    #[arg(long)]
-    transcript: bool,
+    /// Print what the newest run (or, with `=verdict`, the newest check) wrote to the terminal, escaped.
+    #[arg(long, value_name = "OF", num_args = 0..=1, require_equals = true, default_missing_value = "run", value_parser = ["run", "verdict"])]
+    transcript: Option<String>,
 }
 
 /// Shows it.
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
     let answer = engine::ops::show::show(&engine, &ShowRequest { dir: context.dir(), lane: args.lane })?;
-    if args.transcript {
-        return transcript(context, &answer.lane.name, &answer.runs, 0);
+    match args.transcript.as_deref() {
+        Some("verdict") => return verdict_transcript(context, &answer),
+        Some(_) => return transcript(context, &answer.lane.name, &answer.runs, 0),
+        None => {}
     }
     let ui = &mut context.ui;
     if ui.json {
@@ -82,6 +85,15 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
             report::argv(&run.argv),
             report::age(run.started_at, now)
         ))?;
+    }
+    if let Some(verdict) = &answer.verdict {
+        let ui = &mut context.ui;
+        let (head, word) = (ui.paint(Role::Head, "verdict"), verdict.now());
+        let of =
+            if verdict.fresh { String::new() } else { format!(" ({} when it was checked)", verdict.word) };
+        let word = ui.paint(report::verdict_role(word), word);
+        let ago = report::age(verdict.ended_at, now);
+        ui.line(&format!("{head}   {word}{of} · {} · {ago} ago", report::verdict(verdict)))?;
     }
     if let Some(missed) = &answer.missed {
         context.ui.warn(&format!("{} ago: {}", report::age(missed.at, now), escape::name(&missed.why)));
@@ -136,9 +148,27 @@ pub(crate) fn transcript(context: &mut Context, lane: &str, runs: &[RunView], wa
         let what = if wanted == 0 { "no run".to_owned() } else { format!("no run {wanted}") };
         return Err(CliError::Missing(format!("lane {lane} has {what} with a recording")));
     };
+    context.ui.say(&format!("run {} · {}", run.id, report::argv(&run.argv)));
+    recording(context, path)
+}
+
+fn verdict_transcript(context: &mut Context, answer: &ShowAnswer) -> Result<u8> {
+    let Some(verdict) = &answer.verdict else {
+        return Err(CliError::Missing(format!("lane {} was never checked", answer.lane.name)));
+    };
+    context.ui.say(&format!("{} · {}", verdict.word, report::verdict(verdict)));
+    match &verdict.transcript {
+        Some(path) => recording(context, path),
+        None => {
+            context.ui.say("it printed nothing");
+            Ok(exit_code::DONE)
+        }
+    }
+}
+
+fn recording(context: &mut Context, path: &Path) -> Result<u8> {
     let ui = &mut context.ui;
-    ui.say(&format!("run {} · {}", run.id, report::argv(&run.argv)));
-    let failed = |error| CliError::Unreadable(path.clone(), error);
+    let failed = |error| CliError::Unreadable(path.to_owned(), error);
     let file = match fs::File::open(path) {
         Ok(file) => file,
         // A recording begins with the first byte.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use engine::ops::show::HistoryView;
-use engine::view::{Cost, Counts, DriftView, Exit, LaneState, Next};
+use engine::view::{Cost, Counts, DriftView, Exit, LaneState, Next, VerdictView};
 
 use crate::escape;
 use crate::style::Role;
@@ -150,6 +150,24 @@ pub(crate) fn drift(drift: &[DriftView], most: usize) -> Vec<String> {
         lines.push(format!("  … and {} more: `lane diff --drift` lists all", drift.len() - most));
     }
     lines
+}
+
+/// The colour of a verdict's word.
+pub(crate) fn verdict_role(word: &str) -> Role {
+    match word {
+        "pass" => Role::Good,
+        "fail" | "timeout" => Role::Bad,
+        _ => Role::Dim,
+    }
+}
+
+/// What a check was, how it ended and how long it took.
+pub(crate) fn verdict(verdict: &VerdictView) -> String {
+    let is_told = |end: &Exit| !matches!(end, Exit::Code(0) | Exit::TimedOut);
+    let end = verdict.exit.filter(is_told).map_or_else(String::new, |end| format!(" · {}", exit(end)));
+    #[expect(clippy::cast_precision_loss, reason = "a duration that is shown")]
+    let took = millis((verdict.ended_at - verdict.started_at) as f64);
+    format!("{}{end} · {took}", argv(&verdict.argv))
 }
 
 /// A host path, escaped.

@@ -2,7 +2,8 @@
 
 use engine::ops::list::ListedLane;
 use engine::ops::show::{HistoryView, ShowAnswer};
-use engine::view::{Counts, Exit, LaneView, RootChanges, RunView};
+use engine::ops::verify::VerifyAnswer;
+use engine::view::{Counts, Exit, LaneView, RootChanges, RunView, VerdictView};
 use serde::Serialize;
 
 use super::history::NotTaken;
@@ -158,6 +159,7 @@ pub(crate) struct Listed {
     memory_bytes: Option<u64>,
     snapshots: Option<u64>,
     last_run: Option<Run>,
+    verdict: Option<Verdict>,
     problem: Option<String>,
 }
 
@@ -180,6 +182,7 @@ impl Listed {
             memory_bytes: listed.memory,
             snapshots: listed.snapshots,
             last_run: lane.last_run.as_ref().map(Run::new),
+            verdict: listed.verdict.as_ref().map(Verdict::new),
             problem: listed.problem.clone(),
         }
     }
@@ -266,6 +269,56 @@ impl Run {
     }
 }
 
+/// What a check said.
+#[derive(Debug, Serialize)]
+pub(crate) struct Verdict {
+    id: i64,
+    verdict: &'static str,
+    fresh: bool,
+    argv: Vec<Word>,
+    exit: Option<Ended>,
+    started_at: String,
+    ended_at: String,
+    duration_ms: i64,
+    snapshot: Option<String>,
+    transcript: Option<String>,
+}
+
+impl Verdict {
+    pub(crate) fn new(verdict: &VerdictView) -> Verdict {
+        Verdict {
+            id: verdict.id,
+            verdict: verdict.word,
+            fresh: verdict.fresh,
+            argv: verdict.argv.iter().map(|word| Word::new(word)).collect(),
+            exit: verdict.exit.map(Ended::new),
+            started_at: time(verdict.started_at),
+            ended_at: time(verdict.ended_at),
+            duration_ms: verdict.ended_at - verdict.started_at,
+            snapshot: verdict.snapshot.clone(),
+            transcript: verdict.transcript.as_deref().map(|at| path(at).0),
+        }
+    }
+}
+
+/// The answer of `verify`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Verified {
+    lane: String,
+    lane_id: String,
+    verdict: Verdict,
+}
+
+impl Verified {
+    pub(crate) fn new(answer: &VerifyAnswer) -> Verified {
+        Verified {
+            lane: answer.lane.name.clone(),
+            lane_id: answer.lane.id.clone(),
+            verdict: Verdict::new(&answer.verdict),
+        }
+    }
+}
+
 /// The answer of `show`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Show {
@@ -276,6 +329,7 @@ pub(crate) struct Show {
     drift: Vec<Drift>,
     history: Option<History>,
     missed: Option<NotTaken>,
+    verdict: Option<Verdict>,
     runs: Vec<Run>,
     next: Vec<String>,
 }
@@ -310,6 +364,7 @@ impl Show {
             drift: answer.drift.iter().map(Drift::new).collect(),
             history: answer.history.as_ref().map(History::new),
             missed: answer.missed.as_ref().map(NotTaken::new),
+            verdict: answer.verdict.as_ref().map(Verdict::new),
             runs: answer.runs.iter().map(Run::new).collect(),
             next: answer.next.iter().map(report::command).collect(),
         }

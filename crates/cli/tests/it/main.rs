@@ -23,4 +23,5 @@ mod run;
 mod shapes;
 mod show;
 mod terminal;
+mod verify;
 mod world;

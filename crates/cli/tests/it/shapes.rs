@@ -166,6 +166,9 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("show", &world.json(&["show", "one"]));
         is("log", &world.json(&["log", "one"]));
         is("ls", &world.json(&["ls"]));
+        is("verify", &world.json(&["verify", "one", "--", "sh", "-c", "echo out"]));
+        is("show", &world.json(&["show", "one"]));
+        is("ls", &world.json(&["ls"]));
         is("stop", &world.json(&["stop", "one"]));
         is("error", &failed(world, &["show", "nonsense"]));
         is("error", &failed(world, &["export", "one", "src"]));

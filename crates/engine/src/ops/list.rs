@@ -12,12 +12,14 @@ use crate::describe;
 use crate::engine::{Engine, Noting};
 use crate::error::Result;
 use crate::find;
+use crate::fingerprint::Fingerprint;
 use crate::keeping;
 use crate::lane::{self, OpenLane};
 use crate::memory;
+use crate::ops::verify;
 use crate::recover;
 use crate::stores::StoreAt;
-use crate::view::{Counts, LaneState, LaneView};
+use crate::view::{Counts, LaneState, LaneView, VerdictView};
 
 /// Which lanes to list.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +45,8 @@ pub struct ListedLane {
     pub memory: Option<u64>,
     /// Its snapshots; `None` where they were not read.
     pub snapshots: Option<u64>,
+    /// The newest verdict on it; `None` where it was never checked.
+    pub verdict: Option<VerdictView>,
     /// Why something above is missing.
     pub problem: Option<String>,
 }
@@ -59,6 +63,7 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
                 exclusive: None,
                 memory: None,
                 snapshots: None,
+                verdict: verify::newest(engine, &row.id, None)?,
                 problem: None,
             })
         };
@@ -101,13 +106,14 @@ fn look(engine: &Engine, row: ledger::Lane, stores: &mut Stores) -> Result<Liste
     let view = describe::lane(engine, &row)?;
     let pid = view.last_run.as_ref().and_then(|run| run.pid);
     let memory = pid.filter(|_| view.state == LaneState::Live).and_then(memory::resident);
-    let mut snapshots = None;
+    let (mut snapshots, mut now) = (None, None);
+    let id = row.id.clone();
     let read = || -> Result<(Counts, u64)> {
         let lane = lane::open(engine, row)?;
         let mut sums = Counts::default();
-        for root in lane.summed()? {
-            sums.add(&root.counts());
-        }
+        let deltas = lane.summed()?;
+        deltas.iter().for_each(|root| sums.add(&root.counts()));
+        now = Some(Fingerprint::of(&deltas));
         // A store that cannot be read is told of by whoever needs it.
         snapshots = stores.snapshots(engine, &lane).ok();
         Ok((sums, lane.exclusive_bytes(engine)?))
@@ -116,7 +122,8 @@ fn look(engine: &Engine, row: ledger::Lane, stores: &mut Stores) -> Result<Liste
         Ok((counts, exclusive)) => (Some(counts), Some(exclusive), None),
         Err(error) => (None, None, Some(error.with_causes())),
     };
-    Ok(ListedLane { lane: view, counts, exclusive, memory, snapshots, problem })
+    let verdict = verify::newest(engine, &id, now.as_ref())?;
+    Ok(ListedLane { lane: view, counts, exclusive, memory, snapshots, verdict, problem })
 }
 
 /// The names of a project's lanes that are not discarded.

@@ -19,3 +19,4 @@ pub mod run;
 pub mod show;
 pub mod snap;
 pub mod stop;
+pub mod verify;

@@ -280,7 +280,7 @@ pub fn make_for(
         return Err(given_up(home, error));
     }
     let facts = plans.into_iter().map(|plan| plan.facts).collect();
-    Ok(Made { lane: OpenLane { row, home, roots }, lock, cost, facts })
+    Ok(Made { lane: OpenLane { row, home, roots, lent_home: None }, lock, cost, facts })
 }
 
 /// Writes a new lane down.

@@ -287,6 +287,7 @@ fn start(
         unrecorded,
         early,
         watching: watching(request),
+        apart: None,
     };
     let driven = match drive::own(engine, &lane, &lock, &launch, options, monitor, &mut ready) {
         Ok(driven) => driven,

@@ -8,10 +8,12 @@ use crate::describe;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::find;
+use crate::fingerprint::Fingerprint;
 use crate::history::LaneHistory;
 use crate::lane::{self, OpenLane};
 use crate::missed::{self, Missed};
-use crate::view::{DriftView, LaneState, LaneView, Next, RootChanges, RunView};
+use crate::ops::verify;
+use crate::view::{DriftView, LaneState, LaneView, Next, RootChanges, RunView, VerdictView};
 
 /// Which lane to show.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +41,8 @@ pub struct ShowAnswer {
     pub history: Option<HistoryView>,
     /// The last automatic snapshot could not be taken.
     pub missed: Option<Missed>,
+    /// The newest verdict on it; `None` where it was never checked.
+    pub verdict: Option<VerdictView>,
     /// Its runs, newest first.
     pub runs: Vec<RunView>,
     /// The most useful next commands, best first.
@@ -88,6 +92,7 @@ pub fn show(engine: &Engine, request: &ShowRequest) -> Result<ShowAnswer> {
         // A store that cannot be read is told of by whoever needs it.
         history: history(engine, &lane).ok().flatten().filter(|history| history.snapshots > 0),
         missed: missed::read(&lane.home),
+        verdict: verify::newest(engine, &lane.row.id, Some(&Fingerprint::of(&deltas)))?,
         runs,
     };
     answer.runs.sort_by_key(|run: &RunView| std::cmp::Reverse(run.id));
