@@ -49,7 +49,23 @@ fn steps() -> impl Iterator<Item = (i64, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MARK, NEWEST, SCHEMA, steps};
+    use super::{MARK, NEWEST, SCHEMA, raise, steps, version};
+
+    #[test]
+    fn a_file_of_an_older_schema_is_raised_and_keeps_its_rows() {
+        let mut db = rusqlite::Connection::open_in_memory().expect("opens");
+        let (_, first) = steps().next().expect("a first step");
+        db.execute_batch(first).expect("made");
+        db.pragma_update(None, "user_version", 1).expect("numbered");
+        let row = "INSERT INTO operations (at, verb, plan, outcome) VALUES (1, 'new', '{}', 'done')";
+        db.execute_batch(row).expect("recorded");
+        raise(&mut db).expect("raised");
+        assert_eq!(version(&db).expect("reads"), NEWEST);
+        let count = |table: &str| -> i64 {
+            db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("reads")
+        };
+        assert_eq!((count("operations"), count("verdicts")), (1, 0));
+    }
 
     #[test]
     fn steps_are_numbered_from_one_without_a_gap_up_to_the_newest() {
