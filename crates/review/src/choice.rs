@@ -12,6 +12,8 @@ use tree::TreePath;
 pub struct Choice {
     /// What is taken of each ticked change; of others nothing is.
     pub files: BTreeMap<TreePath, Take>,
+    /// Guarded paths that are taken all the same, because a person named them.
+    pub named: Vec<TreePath>,
 }
 
 /// What is taken of a change.

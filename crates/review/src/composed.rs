@@ -2,8 +2,8 @@
 //! holds, or nothing. It owns what was made up, and forgets it with the last descriptor.
 //!
 //! Invariant: entry, listing, content and attributes of a path agree with one another, so that a plan, a keep, a
-//! patch and an export work on it as on any lane. Neither tree is written. A name can be shown only in a directory
-//! that is there; [`Composed::show_base`] brings the directories above it.
+//! patch and an export work on it as on any lane. Neither tree is written. Where a name is shown, the
+//! directories above it are there: those that the lane removed as they are in the base.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -87,6 +87,7 @@ impl<'a> Composed<'a> {
             nlink: 1,
             ..is
         };
+        self.bring_dirs(path)?;
         let made = Shown::Made { file, entry: Box::new(entry.clone()), xattrs };
         self.shown.insert(path.clone(), made);
         Ok(entry)
@@ -100,6 +101,13 @@ impl<'a> Composed<'a> {
         at: &TreePath,
         dress: Option<&TreePath>,
     ) -> Result<Option<Entry>> {
+        self.bring_dirs(path)?;
+        self.shown.insert(path.clone(), Shown::Base { at: at.clone(), dress: dress.cloned() });
+        self.entry(path)
+    }
+
+    /// The directories above `path` that the lane does not have any more are there as in the base.
+    fn bring_dirs(&mut self, path: &TreePath) -> Result<()> {
         let mut above = path.parent();
         while let Some(dir) = above.filter(|dir| !dir.is_root()) {
             if self.entry(&dir)?.is_some_and(|entry| entry.is_dir()) {
@@ -108,8 +116,7 @@ impl<'a> Composed<'a> {
             self.shown.insert(dir.clone(), Shown::Base { at: dir.clone(), dress: None });
             above = dir.parent();
         }
-        self.shown.insert(path.clone(), Shown::Base { at: at.clone(), dress: dress.cloned() });
-        self.entry(path)
+        Ok(())
     }
 
     /// `path` keeps the lane's content and shows mode and attributes of the base's `at`. Answers the entry.

@@ -4,6 +4,8 @@
 //! context and removed lines with the untouched stretches between hunks, and the new text likewise.
 //! Bytes are never taken for text: invalid UTF-8, a byte-order mark and lone `\r` are bytes.
 
+use std::collections::BTreeMap;
+
 use gix_imara_diff::{Algorithm, Diff, InternedInput, sources::byte_lines};
 
 use crate::sha1::{Sha1, hex};
@@ -44,8 +46,9 @@ impl Line {
 /// Changed lines that stand together, with up to [`CONTEXT`] unchanged ones around them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hunk {
-    /// Twelve hexadecimal digits from the file, the place in the old content and the changed lines.
-    /// The same change has the same id in every later diff against the same base.
+    /// Twelve hexadecimal digits from the file and the lines of the hunk. It stays the same when other hunks of the file
+    /// come, go, or are kept. Where a file has the very same hunk several times, the place in the old content
+    /// tells them apart.
     pub id: String,
     /// First line in the old content, from 1 (0 where `old_len` is 0 at the start).
     pub old_start: u32,
@@ -152,6 +155,7 @@ pub fn named_diff(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> FileDi
     // Two changes share a hunk where their contexts touch or overlap.
     let groups = changes.chunk_by(|a, b| b.before.start - a.before.end <= 2 * CONTEXT);
     let mut hunks = Vec::new();
+    let mut ids: Vec<Sha1> = Vec::new();
     for group in groups {
         let (first, last) = (&group[0], &group[group.len() - 1]);
         let lead = first.before.start.min(CONTEXT);
@@ -164,35 +168,55 @@ pub fn named_diff(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> FileDi
         id.update(&(name.len() as u64).to_be_bytes());
         id.update(name);
         let mut at = old_from;
-        let mut push = |kind, bytes: &[u8]| lines.push(Line { kind, bytes: bytes.to_vec() });
+        let mut push = |kind, bytes: &[u8]| {
+            // No place: an edit further up, kept or not, must not rename hunks.
+            let mark = match kind {
+                LineKind::Context => b" ",
+                LineKind::Removed => b"-",
+                LineKind::Added => b"+",
+            };
+            id.update(mark);
+            id.update(&(bytes.len() as u64).to_be_bytes());
+            id.update(bytes);
+            lines.push(Line { kind, bytes: bytes.to_vec() });
+        };
         for change in group {
             (at..change.before.start).for_each(|i| push(LineKind::Context, before(i)));
-            // Place in the old content only: an edit further up in the lane must not rename hunks.
-            id.update(&change.before.start.to_be_bytes());
-            for i in change.before.clone() {
-                push(LineKind::Removed, before(i));
-                id.update(b"-");
-                id.update(before(i));
-            }
-            for i in change.after.clone() {
-                push(LineKind::Added, after(i));
-                id.update(b"+");
-                id.update(after(i));
-            }
+            change.before.clone().for_each(|i| push(LineKind::Removed, before(i)));
+            change.after.clone().for_each(|i| push(LineKind::Added, after(i)));
             at = change.before.end;
         }
         (at..old_to).for_each(|i| push(LineKind::Context, before(i)));
         let start = |from: u32, to: u32| if from == to { from } else { from + 1 };
         hunks.push(Hunk {
-            id: hex(&id.finish()[..6]),
+            id: String::new(),
             old_start: start(old_from, old_to),
             old_len: old_to - old_from,
             new_start: start(new_from, new_to),
             new_len: new_to - new_from,
             lines,
         });
+        ids.push(id);
     }
+    name_hunks(&mut hunks, ids);
     FileDiff { binary: false, hunks, notes: notes(old, new) }
+}
+
+/// Gives the hunks their ids.
+fn name_hunks(hunks: &mut [Hunk], ids: Vec<Sha1>) {
+    let short = |id: Sha1| hex(&id.finish()[..6]);
+    let names: Vec<String> = ids.iter().map(|id| short(id.clone())).collect();
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    names.iter().for_each(|name| *times.entry(name).or_default() += 1);
+    for ((hunk, mut id), name) in hunks.iter_mut().zip(ids).zip(&names) {
+        hunk.id = if times[name.as_str()] == 1 {
+            name.clone()
+        } else {
+            id.update(b"@");
+            id.update(&hunk.old_start.to_be_bytes());
+            short(id)
+        };
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use tree::TreePath;
 
+use crate::splice::Missing;
+
 /// Result of a review function.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -118,9 +120,45 @@ pub enum Error {
     /// Nothing may be overwritten, and the target exists.
     #[error("{0:?} exists")]
     Exists(PathBuf),
+    /// A choice names a path at which nothing changed.
+    #[error("{path:?} is not among the changes")]
+    NotAChange {
+        /// The path.
+        path: TreePath,
+    },
+    /// A choice names a hunk or a line that the diff does not have.
+    #[error("{path:?}: {}", words(.missing))]
+    NotInDiff {
+        /// The file.
+        path: TreePath,
+        /// What is missing.
+        missing: Missing,
+    },
+    /// Part of a change was asked for that has no parts: it is no text, or no file.
+    #[error("{path:?} can only be taken whole")]
+    WholeOnly {
+        /// The path.
+        path: TreePath,
+    },
+    /// Part of a renamed file was asked for without the rename, and another change stands at its old place.
+    #[error("{path:?} can only be taken with its rename: {at:?} is another entry now")]
+    PlaceTaken {
+        /// The renamed file.
+        path: TreePath,
+        /// Its old place.
+        at: TreePath,
+    },
     /// The guard's own data file is wrong (a bug).
     #[error("guard data: {0}")]
     GuardData(String),
+}
+
+fn words(missing: &Missing) -> String {
+    match missing {
+        Missing::Hunk(id) => format!("no hunk {}", id.escape_default()),
+        Missing::Twice(id) => format!("hunk {} is there twice", id.escape_default()),
+        Missing::Line(id, number) => format!("hunk {} has no line {number}", id.escape_default()),
+    }
 }
 
 fn list(paths: &[TreePath]) -> String {

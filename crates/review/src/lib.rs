@@ -7,10 +7,11 @@
 //! itself later is covered by a blanket yes.
 //!
 //! Reading order: [`flat`] (changes as pairs of old and new) → [`diff`] → [`stat`] → [`patch`] →
-//! [`guard`] → [`select`] → [`plan`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`composed`].
+//! [`guard`] → [`select`] → [`plan`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`splice`] → [`composed`] → [`chosen`].
 
 pub mod apply;
 pub mod choice;
+pub mod chosen;
 pub mod composed;
 pub mod diff;
 pub mod error;
@@ -20,6 +21,7 @@ pub mod guard;
 pub mod patch;
 pub mod plan;
 pub mod select;
+pub mod splice;
 pub mod stat;
 
 mod base85;

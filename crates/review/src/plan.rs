@@ -262,12 +262,9 @@ fn items(
 ) -> Result<Vec<Item>> {
     let moves: Vec<_> =
         flat::dir_renames(wish.set).into_iter().filter(|(_, to)| whole.contains(*to)).collect();
-    let asked = |side: &Option<(TreePath, Entry)>| {
-        let covers = |path: &TreePath| wish.selection.covers(path);
-        side.as_ref().is_some_and(|(path, _)| covers(path) || covers(&before(&moves, path)))
-    };
+    let asked = |pair: &Pair| wish.selection.asks(pair, &|path| before(&moves, path));
     let item = |pair: Pair, whole| Item {
-        asked: asked(&pair.old) || asked(&pair.new),
+        asked: asked(&pair),
         pair,
         whole,
         chosen: false,
@@ -288,7 +285,7 @@ fn items(
         if pair.is_rename() && (is_dir || from_moved) {
             // A directory that cannot move whole is made and removed; what left a directory that
             // does move is copied, since the order of moves would matter otherwise.
-            let both = asked(&pair.old) || asked(&pair.new);
+            let both = asked(&pair);
             for pair in [
                 Pair { old: None, new: pair.new, content_differs: true },
                 Pair { old: pair.old, new: None, content_differs: true },

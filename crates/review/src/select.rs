@@ -1,7 +1,10 @@
 //! [`Selection`]: what a person asked to keep. Pure: paths in, yes or no out.
 
-use tree::TreePath;
+use std::collections::BTreeSet;
 
+use tree::{ChangeSet, TreePath};
+
+use crate::flat::Pair;
 use crate::guard::Reason;
 
 /// What is to be kept.
@@ -11,6 +14,38 @@ pub enum Selection {
     All,
     /// These paths, and everything at and below them.
     Paths(Vec<TreePath>),
+    /// These changes, each by its own path.
+    Exact(Exact),
+}
+
+/// Changes that were ticked one by one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exact {
+    /// The paths of the ticked changes.
+    pub paths: BTreeSet<TreePath>,
+    /// Guarded paths that were named.
+    pub named: Vec<TreePath>,
+    /// The ticked renames of directories: from, to.
+    pub moved: Vec<(TreePath, TreePath)>,
+    /// Every path that a change of its own speaks of, in the base or in the lane.
+    pub own: BTreeSet<TreePath>,
+}
+
+impl Exact {
+    /// True where `path` is a ticked change, or only goes along with a ticked rename of a directory.
+    fn covers(&self, path: &TreePath) -> bool {
+        self.paths.contains(path) || self.is_along(path)
+    }
+
+    fn is_along(&self, path: &TreePath) -> bool {
+        !self.own.contains(path)
+            && self.moved.iter().any(|(from, to)| path.starts_with(from) || path.starts_with(to))
+    }
+
+    /// True where a change other than this one speaks of `at`.
+    pub(crate) fn own_other(&self, set: &ChangeSet, this: &tree::Change, at: &TreePath) -> bool {
+        set.changes.iter().any(|change| change.path != this.path && change.path == *at)
+    }
 }
 
 impl Selection {
@@ -24,6 +59,26 @@ impl Selection {
         match self {
             Selection::All => true,
             Selection::Paths(paths) => paths.iter().any(|asked| path.starts_with(asked)),
+            Selection::Exact(exact) => exact.covers(path),
+        }
+    }
+
+    /// True where the change of `pair` is asked for. `before` says where a path of it stood before directories moved.
+    pub(crate) fn asks(&self, pair: &Pair, before: &dyn Fn(&TreePath) -> TreePath) -> bool {
+        let Selection::Exact(exact) = self else {
+            let sides = [pair.old.as_ref(), pair.new.as_ref()].into_iter().flatten();
+            return sides.into_iter().any(|(path, _)| self.covers(path) || self.covers(&before(path)));
+        };
+        // By the path that a list of changes shows, and no other: another change may come to stand where this one left.
+        match (&pair.old, &pair.new) {
+            (_, Some((path, _))) if exact.own.contains(path) => exact.paths.contains(path),
+            (Some((old, _)), Some((path, _))) => exact.is_along(path) && !exact.own.contains(&before(old)),
+            (None, Some((path, _))) => exact.is_along(path),
+            (Some((path, _)), None) => {
+                let path = &before(path);
+                exact.paths.contains(path) || exact.is_along(path)
+            }
+            (None, None) => false,
         }
     }
 
@@ -32,7 +87,7 @@ impl Selection {
     pub fn names(&self, path: &TreePath, reason: &Reason) -> bool {
         match self {
             Selection::All => false,
-            Selection::Paths(paths) => paths.iter().any(|asked| {
+            Selection::Paths(named) | Selection::Exact(Exact { named, .. }) => named.iter().any(|asked| {
                 asked == path
                     || (path.starts_with(asked)
                         && reason.dir.as_ref().is_some_and(|dir| asked.starts_with(dir)))
@@ -43,7 +98,7 @@ impl Selection {
     /// The asked paths for which `matches` finds nothing.
     pub fn unmatched(&self, matches: impl Fn(&TreePath) -> bool) -> Vec<TreePath> {
         match self {
-            Selection::All => Vec::new(),
+            Selection::All | Selection::Exact(_) => Vec::new(),
             Selection::Paths(paths) => paths.iter().filter(|path| !matches(path)).cloned().collect(),
         }
     }

@@ -142,7 +142,9 @@ fn needs(items: &[Item], at: usize, index: &Index) -> Need {
             let kept = index.removed.get(&dir).map(|other| &items[*other]).is_some_and(|other| {
                 other.new_side().is_some() && !other.chosen && (other.asked || other.blocked.is_some())
             });
-            if moved || kept {
+            // A file that stays as it is, but for some lines, needs no more than its directory.
+            let stays = item.new_side().is_some_and(|(to, _)| to == path);
+            if moved || (kept && !stays) {
                 return Need::Impossible(Why::NeedsParent(dir));
             }
         }
@@ -150,8 +152,13 @@ fn needs(items: &[Item], at: usize, index: &Index) -> Need {
     // CASE(directory goes, an entry in it stays): the directory stays.
     if let Some(dir) = item.removes_dir() {
         let mut below = index.by_old.range(dir.clone()..).take_while(|(path, _)| path.starts_with(dir));
-        if let Some((path, &other)) = below.find(|(path, other)| *path != dir && !items[**other].chosen) {
-            if item.new_side().is_some() && items[other].blocked.is_none() {
+        let stays = |path: &TreePath, other: &Item| {
+            // CASE(a part of a deleted file's lines): the file stays with the rest.
+            !other.chosen || other.new_side().is_some_and(|(to, _)| to == path)
+        };
+        if let Some((path, &other)) = below.find(|(path, other)| *path != dir && stays(path, &items[**other]))
+        {
+            if item.new_side().is_some() && items[other].blocked.is_none() && !items[other].chosen {
                 // What the directory becomes was asked for: its old content goes with it.
                 return Need::Also(other);
             }

@@ -6,6 +6,7 @@ mod exports;
 mod faults;
 mod guards;
 mod keeps;
+mod parts;
 mod patches;
 mod random;
 mod rooms;
