@@ -137,6 +137,9 @@ impl<'a> Composed<'a> {
 
     /// What is shown at `path`, if it is not the lane's own; what is below a hidden path is hidden as well.
     fn shown(&self, path: &TreePath) -> Option<&Shown> {
+        if self.shown.is_empty() {
+            return None;
+        }
         if let Some(shown) = self.shown.get(path) {
             return Some(shown);
         }
