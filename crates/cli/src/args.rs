@@ -81,6 +81,7 @@ pub(crate) enum Verb {
     Discard(commands::discard::Args),
     Recover(commands::recover::Args),
     Verify(commands::verify::Args),
+    Policy(commands::policy::Args),
     Checkpoint(commands::checkpoint::Args),
     Gc(commands::gc::Args),
     Fsck(commands::fsck::Args),

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use engine::policy::{Broken, Said};
 use engine::{EngineError, ErrorKind};
 
 use crate::escape::{self, Kind};
@@ -203,6 +204,24 @@ fn hint(error: &EngineError) -> Option<String> {
         E::RestsOnMoved { name } => format!("`lane stop {name}` first, then keep."),
         E::HiddenMoved { .. } => {
             "see where it is with `lane diff`, and name that place with `--hide` instead; a new lane has it in its old one.".into()
+        }
+        E::PolicyFile { .. } => "put it right; nothing is kept until then. `lane policy show` prints what holds.".into(),
+        E::PolicyRefuses(refusal) => {
+            let lane = &refusal.lane;
+            match &refusal.broken {
+                Broken::Only { .. } | Broken::Deny { .. } => format!(
+                    "name what the rule allows: `lane keep {lane} PATH…`; or change it where it stands, in the original."
+                ),
+                Broken::Files { .. } | Broken::Bytes { .. } => format!(
+                    "keep it in parts: `lane keep {lane} PATH…`; or change the rule where it stands, in the original."
+                ),
+                Broken::Check { said: Said::Stale, .. } => {
+                    format!("`lane verify {lane}` checks it again; `lane stop {lane}` first, where it is live.")
+                }
+                Broken::Check { .. } => format!(
+                    "`lane show {lane} --transcript=verdict` prints what it said; change the lane, or the rule where it stands."
+                ),
+            }
         }
         E::NoCheck { name } => format!("`lane verify {name} -- CMD` names one; so does `keep.verify` of a policy."),
         E::NoVerdict { name, .. } => format!("nothing was recorded; `lane verify {name} -- CMD` tries again."),

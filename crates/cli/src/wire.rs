@@ -9,6 +9,7 @@ mod collect;
 mod diff;
 mod history;
 mod lane;
+mod policy;
 mod work;
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -21,6 +22,7 @@ pub(crate) use collect::{Checked, Collected};
 pub(crate) use diff::{Diff, Drift, File, Gap, type_word};
 pub(crate) use history::{Checkpointed, Forked, Log, Restored, Snapped};
 pub(crate) use lane::{Lane, Listed, Show, Verified};
+pub(crate) use policy::Rules;
 pub(crate) use work::{Discarded, Doctor, Exported, Keep, Plan, Probe, Ran, Stopped};
 
 /// Text of bytes, with the bytes themselves where the text is not they.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tree::TreePath;
 
+use crate::policy::Refusal;
 use crate::view::Strategy;
 
 /// Result of an engine call.
@@ -333,6 +334,19 @@ pub enum EngineError {
         /// Why.
         why: &'static str,
     },
+    /// A file of rules cannot be used: nothing is kept until it can.
+    #[error("the policy {}{} cannot be used: {why}", .path.display(), line_of(.line))]
+    PolicyFile {
+        /// The file.
+        path: PathBuf,
+        /// The line, where it is known.
+        line: Option<usize>,
+        /// What is wrong.
+        why: String,
+    },
+    /// A rule does not allow a keep.
+    #[error(transparent)]
+    PolicyRefuses(Box<Refusal>),
     /// The verb is not there in this build.
     #[error("'{0}' is not built yet")]
     NotBuilt(&'static str),
@@ -407,6 +421,8 @@ impl EngineError {
             | E::NotInside
             | E::NothingForth { .. }
             | E::NoCheck { .. }
+            | E::PolicyFile { .. }
+            | E::PolicyRefuses(_)
             | E::RemovesMuch { .. }
             | E::TargetExists { .. }
             | E::TargetInside { .. } => ErrorKind::User,
@@ -448,6 +464,10 @@ impl<T> Doing<T> for kernel::Result<T> {
 /// Each strategy with what speaks against it.
 fn against(reasons: &[(Strategy, String)]) -> String {
     reasons.iter().map(|(strategy, why)| format!("{}: {why}", strategy.word())).collect::<Vec<_>>().join("; ")
+}
+
+fn line_of(line: &Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(" (line {line})"))
 }
 
 fn list(paths: &[PathBuf]) -> String {

@@ -28,6 +28,7 @@ pub mod monitor;
 pub mod names;
 pub mod ops;
 mod passes;
+pub mod policy;
 pub mod probe;
 pub mod project;
 pub mod recover;

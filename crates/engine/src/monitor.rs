@@ -1,7 +1,7 @@
 //! [`Monitor`]: where the engine says what happens while it works. One closed list of events, so that
 //! every face can show the same facts and tests can assert on them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::view::{Cost, DriftView, LaneView, Net};
 
@@ -27,6 +27,13 @@ pub enum Event<'a> {
         files: u64,
         /// Bytes so far.
         bytes: u64,
+    },
+    /// A check that a rule asks for is about to run.
+    Checking {
+        /// The command, as it is written.
+        command: &'a str,
+        /// The file that holds the rule.
+        rule: &'a Path,
     },
     /// The origin changed below a lane.
     Drifted(&'a [DriftView]),

@@ -47,6 +47,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     if args.dry_run || prepared.view.steps.is_empty() {
         return answer(context, &prepared.view, args.dry_run);
     }
+    prepared.check(&engine, &mut progress::Talk::new(&context.ui))?;
     if !args.yes && !context.ui.json {
         steps(&mut context.ui, &prepared.view)?;
     }
@@ -75,6 +76,10 @@ fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
     if dry_run {
         steps(ui, view)?;
         ui.say(&format!("would write {}, {}", paths_word(view.steps.len()), report::bytes(view.bytes)));
+        for check in view.checks.iter().filter(|check| !check.holds) {
+            let (command, rule) = (escape::name(&check.command), report::path(&check.file));
+            ui.say(&format!("would first check it with {command} (keep.verify of {rule})"));
+        }
     } else if view.steps.is_empty() {
         ui.say("nothing to keep");
     } else {

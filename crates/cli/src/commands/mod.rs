@@ -17,6 +17,7 @@ pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod new;
+pub(crate) mod policy;
 pub(crate) mod progress;
 pub(crate) mod recover;
 pub(crate) mod restore;
@@ -116,6 +117,7 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Export(args) => export::run(context, args),
         Verb::Discard(args) => discard::run(context, args),
         Verb::Recover(args) => recover::run(context, args),
+        Verb::Policy(args) => policy::run(context, &args),
         Verb::Verify(args) => verify::run(context, args),
         Verb::Checkpoint(args) => checkpoint::run(context, args),
         Verb::Gc(args) => gc::run(context, args),

@@ -28,6 +28,10 @@ impl Monitor for Talk<'_> {
             Event::Ready { lane, cost, net, direct, shared } => {
                 ready(self.ui, lane, cost, net, direct, shared)
             }
+            Event::Checking { command, rule } => {
+                let rule = report::path(rule);
+                self.ui.say(&format!("checking: {} (keep.verify of {rule})", escape::name(command)));
+            }
             Event::Drifted(drift) => say_drift(self.ui, drift),
             Event::Copying { files, bytes } if self.ui.verbose => {
                 self.ui.say(&format!("copying: {files} files, {}", report::bytes(bytes)));

@@ -5,6 +5,7 @@ use engine::ops::export::ExportAnswer;
 use engine::ops::keep::{KeepView, LeftOut, StepView};
 use engine::ops::run::RunAnswer;
 use engine::ops::stop::StopAnswer;
+use engine::policy::CheckView;
 use engine::view::PlanView;
 use serde::Serialize;
 
@@ -126,6 +127,16 @@ pub(crate) struct Keep {
     set_id_dropped: Vec<Gap>,
     git_internal: u64,
     bytes: u64,
+    checks: Vec<Check>,
+}
+
+/// A check that a rule asks for.
+#[derive(Debug, Serialize)]
+struct Check {
+    command: String,
+    file: String,
+    line: usize,
+    holds: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -165,6 +176,18 @@ impl Keep {
                 .collect(),
             git_internal: view.git_internal,
             bytes: view.bytes,
+            checks: view.checks.iter().map(Check::new).collect(),
+        }
+    }
+}
+
+impl Check {
+    fn new(check: &CheckView) -> Check {
+        Check {
+            command: check.command.clone(),
+            file: path(&check.file).0,
+            line: check.line,
+            holds: check.holds,
         }
     }
 }

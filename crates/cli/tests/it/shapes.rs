@@ -125,6 +125,12 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("fsck", &world.json(&["fsck"]));
         is("diff", &world.json(&["diff"]));
         is("diff", &world.json(&["diff", "--drift"]));
+        is("policy", &world.json(&["policy", "show"]));
+        world.env.write(
+            &world.project.join("lane.toml"),
+            b"[keep]\nonly = ['**']\ndeny = ['y']\nverify = 'true'\nmax_files = 50\nmax_bytes = '5M'\n",
+        );
+        is("policy", &world.json(&["policy", "show"]));
         let planned = world.run(&["keep", "--dry-run", "--json"]).expect_code(1);
         is("keep", &serde_json::from_slice(&planned.stdout).expect("a document"));
         is("export", &world.json(&["export"]));

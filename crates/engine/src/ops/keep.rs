@@ -22,6 +22,7 @@ use crate::find;
 use crate::keeping;
 use crate::lane::{self, OpenLane, OpenRoot, RootDelta};
 use crate::monitor::{Event, Monitor};
+use crate::policy::{CheckView, Gate, Planned};
 use crate::view::{DriftView, LaneView};
 
 /// Which lane, and what of it.
@@ -109,6 +110,8 @@ pub struct KeepView {
     pub bytes: u64,
     /// Files that are kept without their set-id bits.
     pub set_id_dropped: Vec<(PathBuf, TreePath)>,
+    /// What the lane has to pass first.
+    pub checks: Vec<CheckView>,
 }
 
 /// The plan for one root, with the tree that it is carried out from.
@@ -123,6 +126,7 @@ pub struct PreparedKeep {
     pub view: KeepView,
     lane: OpenLane,
     roots: Vec<RootPlan>,
+    gate: Gate,
     /// Held where nothing runs in the lane, so that nothing begins to.
     lock: Option<Lock>,
 }
@@ -159,7 +163,9 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
         git_internal: 0,
         bytes: 0,
         set_id_dropped: Vec::new(),
+        checks: Vec::new(),
     };
+    let gate = Gate::new(&lane, &deltas)?;
     let mut roots = Vec::new();
     for ((root, delta), paths) in lane.roots.iter().zip(deltas).zip(asked) {
         if !is_everything && paths.is_empty() {
@@ -170,7 +176,24 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
         let suspect = is_everything && view.lane.base.other_boot;
         roots.push(plan_root(root, delta, Selection::of(paths), &drift, suspect, request.set_id, &mut view)?);
     }
-    Ok(PreparedKeep { view, lane, roots, lock })
+    view.checks = hold_to(&gate, engine, &lane, &roots)?;
+    Ok(PreparedKeep { view, lane, roots, gate, lock })
+}
+
+/// Refuses a plan that breaks a rule of the policy; the checks that it needs else.
+fn hold_to(gate: &Gate, engine: &Engine, lane: &OpenLane, roots: &[RootPlan]) -> Result<Vec<CheckView>> {
+    let mut origins = Vec::with_capacity(roots.len());
+    for root in &lane.roots {
+        origins.push(DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))?);
+    }
+    let planned: Vec<Planned<'_>> = lane
+        .roots
+        .iter()
+        .zip(roots)
+        .zip(&origins)
+        .map(|((root, planned), origin)| Planned { root: &root.view.path, plan: &planned.plan, origin })
+        .collect();
+    gate.plan(engine, lane, &planned)
 }
 
 /// Says which changes write one of several names of a file. Where the lane's layers cannot hold links
@@ -271,8 +294,18 @@ fn left_out(root: &Path, skipped: &Skipped) -> Option<LeftOut> {
 }
 
 impl PreparedKeep {
+    /// Runs the checks that the policy asks for and that have not passed on what is kept from; an error where one does
+    /// not pass. [`PreparedKeep::execute`] does it too; this is for who wants to know before he asks.
+    pub fn check(&self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
+        if self.view.steps.is_empty() {
+            return Ok(());
+        }
+        self.gate.pass(engine, &self.lane, self.lock.as_ref(), monitor)
+    }
+
     /// Carries it out: in each root all of its steps or none.
     pub fn execute(mut self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<KeepView> {
+        self.check(engine, monitor)?;
         let mut plans = std::mem::take(&mut self.roots);
         for (root, planned) in self.lane.roots.iter().zip(&mut plans) {
             if !planned.plan.steps.is_empty() {

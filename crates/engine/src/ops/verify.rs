@@ -33,6 +33,7 @@ use crate::lane::{self, OpenLane, OpenRoot};
 use crate::launch::{self, Wishes};
 use crate::monitor::{Event, Monitor};
 use crate::ops::{new, snap};
+use crate::policy::{NeededCheck, Policy};
 use crate::stores;
 use crate::view::{Exit, LaneView, Net, VerdictView};
 
@@ -43,7 +44,7 @@ pub struct VerifyRequest {
     pub dir: PathBuf,
     /// The lane; `None` where only one fits.
     pub lane: Option<String>,
-    /// The command.
+    /// The command; empty for what the policy asks for, up to the first that does not pass.
     pub argv: Vec<OsString>,
     /// Variables: a value, or the caller's own.
     pub env: Vec<(OsString, Option<OsString>)>,
@@ -70,18 +71,33 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Runs a check.
 pub fn verify(engine: &Engine, request: &VerifyRequest, monitor: &mut dyn Monitor) -> Result<VerifyAnswer> {
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
-    if request.argv.is_empty() {
-        return Err(EngineError::NoCheck { name: row.name });
-    }
     let lane = lane::open(engine, row)?;
+    let mut requests = vec![request.clone()];
+    if request.argv.is_empty() {
+        let checks = Policy::of_lane(&lane)?.checks();
+        let asks = |needed: &NeededCheck| VerifyRequest {
+            argv: needed.check.argv().into_iter().map(OsString::from).collect(),
+            ..request.clone()
+        };
+        requests = checks.iter().map(asks).collect();
+    }
     let lock = share(engine, &lane)?;
     let held = match &lock {
         Some(lock) => Held::AtRest(lock),
         None => Held::Live,
     };
-    let (verdict, state) = check(engine, &lane, held, request, monitor)?;
-    let view = describe::lane(engine, &lane.row)?;
-    Ok(VerifyAnswer { lane: view, verdict: describe::verdict(&verdict, state.as_ref()) })
+    let mut last = None;
+    for request in &requests {
+        let (verdict, state) = check(engine, &lane, held, request, monitor)?;
+        let verdict = describe::verdict(&verdict, state.as_ref());
+        let is_pass = verdict.word == Word::Pass.word();
+        last = Some(verdict);
+        if !is_pass {
+            break;
+        }
+    }
+    let verdict = last.ok_or_else(|| EngineError::NoCheck { name: lane.row.name.clone() })?;
+    Ok(VerifyAnswer { lane: describe::lane(engine, &lane.row)?, verdict })
 }
 
 /// How the lane is kept as it is.

@@ -1,0 +1,91 @@
+//! `lane policy`.
+
+use engine::policy::{Keep, Policy, Scope};
+
+use super::Context;
+use crate::error::Result;
+use crate::escape;
+use crate::exit_code;
+use crate::render::report;
+use crate::style::Role;
+use crate::wire;
+
+/// The rules that keeps hold to.
+///
+/// They stand in `lane.toml` or `.lane.toml` at the top of the original, and in $XDG_CONFIG_HOME/lanekeeper/policy.toml for all
+/// projects; all of them hold. A lane's own change of such a file rules nothing until it was kept.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Print what holds, and where it stands.
+    Show,
+}
+
+/// Does what was asked for.
+pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
+    match args.what {
+        What::Show => show(context),
+    }
+}
+
+fn show(context: &mut Context) -> Result<u8> {
+    let engine = context.engine()?;
+    let top = engine.project(&context.dir())?.top;
+    let policy = Policy::load([top.as_path()])?;
+    let ui = &mut context.ui;
+    if ui.json {
+        ui.document(&wire::Rules::new(&policy))?;
+        return Ok(exit_code::DONE);
+    }
+    let mut is_empty = true;
+    for file in &policy.files {
+        let Some(keep) = &file.keep else { continue };
+        is_empty = false;
+        let whom = match file.scope {
+            Scope::User => "all projects",
+            Scope::Project(_) => "this project",
+        };
+        let head = format!("{} · {whom}", report::path(&file.path));
+        let head = ui.paint(Role::Head, &head);
+        ui.line(&head)?;
+        let rules = rules(keep);
+        if rules.is_empty() {
+            ui.line("  no rule")?;
+        }
+        for (rule, line, value) in rules {
+            ui.line(&format!("  {rule:<15} {value}  {}", ui.paint(Role::Dim, &format!("(line {line})"))))?;
+        }
+    }
+    if is_empty {
+        ui.say("no rule holds; they would stand in:");
+        for file in &policy.files {
+            ui.say(&format!("  {}", report::path(&file.path)));
+        }
+    }
+    Ok(exit_code::DONE)
+}
+
+fn rules(keep: &Keep) -> Vec<(&'static str, usize, String)> {
+    let mut rules = Vec::new();
+    for (name, patterns) in [("keep.only", &keep.only), ("keep.deny", &keep.deny)] {
+        if let Some(rule) = patterns {
+            let all = rule.value.written().iter().map(escape::name).collect::<Vec<_>>().join(", ");
+            rules.push((name, rule.line, if all.is_empty() { "nothing".to_owned() } else { all }));
+        }
+    }
+    if let Some(rule) = &keep.verify {
+        rules.push(("keep.verify", rule.line, escape::name(rule.value.text())));
+    }
+    if let Some(rule) = &keep.max_files {
+        rules.push(("keep.max_files", rule.line, rule.value.to_string()));
+    }
+    if let Some(rule) = &keep.max_bytes {
+        rules.push(("keep.max_bytes", rule.line, report::bytes(rule.value)));
+    }
+    rules
+}

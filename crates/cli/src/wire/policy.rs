@@ -1,0 +1,78 @@
+//! Rules on the wire.
+
+use engine::policy::{Keep, Policy, PolicyFile, Rule, Scope};
+use serde::Serialize;
+
+use super::path;
+
+/// The answer of `policy show`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Rules {
+    files: Vec<File>,
+}
+
+#[derive(Debug, Serialize)]
+struct File {
+    path: String,
+    scope: &'static str,
+    there: bool,
+    only: Option<List>,
+    deny: Option<List>,
+    verify: Option<Command>,
+    max_files: Option<Most>,
+    max_bytes: Option<Most>,
+}
+
+#[derive(Debug, Serialize)]
+struct List {
+    patterns: Vec<String>,
+    line: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Command {
+    command: String,
+    argv: Vec<String>,
+    line: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Most {
+    most: u64,
+    line: usize,
+}
+
+impl Rules {
+    pub(crate) fn new(policy: &Policy) -> Rules {
+        Rules { files: policy.files.iter().map(File::new).collect() }
+    }
+}
+
+impl File {
+    fn new(file: &PolicyFile) -> File {
+        let none = Keep::default();
+        let keep = file.keep.as_ref().unwrap_or(&none);
+        let list = |rule: &Rule<engine::policy::Patterns>| List {
+            patterns: rule.value.written().to_vec(),
+            line: rule.line,
+        };
+        let most = |rule: &Rule<u64>| Most { most: rule.value, line: rule.line };
+        File {
+            path: path(&file.path).0,
+            scope: match file.scope {
+                Scope::User => "user",
+                Scope::Project(_) => "project",
+            },
+            there: file.keep.is_some(),
+            only: keep.only.as_ref().map(list),
+            deny: keep.deny.as_ref().map(list),
+            verify: keep.verify.as_ref().map(|rule| Command {
+                command: rule.value.text(),
+                argv: rule.value.argv(),
+                line: rule.line,
+            }),
+            max_files: keep.max_files.as_ref().map(most),
+            max_bytes: keep.max_bytes.as_ref().map(most),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! [`Gate`]: the policy at the door of one keep. Paths and sizes are held against the plan; checks are held against the
+//! verdicts on what the lane is, and run where none holds.
+//!
+//! Invariant: a verdict counts here only for the very state that is kept from, and, where the lane shows the origin below
+//! its own, only while the origin has not been written since.
+
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+
+use kernel::lock::Lock;
+use ledger::Verdict;
+use ledger::verdict::Word;
+use review::guard::git_internal;
+use tree::walk::{Visit, walk};
+
+use super::{Broken, NeededCheck, Planned, Policy, Refusal, Said};
+use crate::engine::Engine;
+use crate::error::{Doing as _, EngineError, Result};
+use crate::fingerprint::Fingerprint;
+use crate::lane::{OpenLane, RootDelta};
+use crate::monitor::{Event, Monitor};
+use crate::ops::verify::{self, Held, VerifyRequest};
+
+/// A check that a keep needs, and how it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckView {
+    /// The command, as it is written.
+    pub command: String,
+    /// The file that asks for it.
+    pub file: PathBuf,
+    /// In which line.
+    pub line: usize,
+    /// It has passed, on what is kept from.
+    pub holds: bool,
+}
+
+/// What one keep has to hold to.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    policy: Policy,
+    /// What the lane is.
+    state: Fingerprint,
+}
+
+impl Gate {
+    /// The rules for a lane that was just looked at.
+    pub(crate) fn new(lane: &OpenLane, deltas: &[RootDelta]) -> Result<Gate> {
+        Ok(Gate { policy: Policy::of_lane(lane)?, state: Fingerprint::of(deltas) })
+    }
+
+    /// Refuses a plan that breaks a rule; the checks that it needs else.
+    pub(crate) fn plan(
+        &self,
+        engine: &Engine,
+        lane: &OpenLane,
+        planned: &[Planned<'_>],
+    ) -> Result<Vec<CheckView>> {
+        self.policy.check(&lane.row.name, planned)?;
+        let view = |needed: NeededCheck| -> Result<CheckView> {
+            let holds = self.holds(engine, lane, &needed)?;
+            Ok(CheckView { command: needed.check.text(), file: needed.file, line: needed.line, holds })
+        };
+        self.policy.checks().into_iter().map(view).collect()
+    }
+
+    /// Runs what has not passed yet; an error where it does not. `lock` is the lane's, where nothing runs in it.
+    pub(crate) fn pass(
+        &self,
+        engine: &Engine,
+        lane: &OpenLane,
+        lock: Option<&Lock>,
+        monitor: &mut dyn Monitor,
+    ) -> Result<()> {
+        for needed in self.policy.checks() {
+            if self.holds(engine, lane, &needed)? {
+                continue;
+            }
+            monitor.event(Event::Checking { command: &needed.check.text(), rule: &needed.file });
+            let request = VerifyRequest {
+                dir: lane.roots[0].view.path.clone(),
+                argv: needed.check.argv().into_iter().map(Into::into).collect(),
+                unattended: true,
+                ..VerifyRequest::default()
+            };
+            let held = lock.map_or(Held::Live, Held::AtRest);
+            let (verdict, _) = verify::check(engine, lane, held, &request, monitor)?;
+            if !self.is_of_now(lane, &verdict)? {
+                let said = match verdict.what.word {
+                    Word::Pass => Said::Stale,
+                    Word::Fail => Said::Fail,
+                    Word::Timeout => Said::Timeout,
+                };
+                let broken = Broken::Check { command: needed.check.text(), said };
+                let (lane, file) = (lane.row.name.clone(), needed.file);
+                let refusal = Refusal { lane, file, line: needed.line, broken };
+                return Err(EngineError::PolicyRefuses(Box::new(refusal)));
+            }
+        }
+        Ok(())
+    }
+
+    fn holds(&self, engine: &Engine, lane: &OpenLane, needed: &NeededCheck) -> Result<bool> {
+        let argv: Vec<Vec<u8>> = needed.check.argv().into_iter().map(String::into_bytes).collect();
+        match engine.ledger()?.last_verdict_of(&lane.row.id, &argv)? {
+            Some(verdict) => self.is_of_now(lane, &verdict),
+            None => Ok(false),
+        }
+    }
+
+    fn is_of_now(&self, lane: &OpenLane, verdict: &Verdict) -> Result<bool> {
+        let what = &verdict.what;
+        Ok(what.word == Word::Pass
+            && what.state.as_deref() == Some(self.state.as_str())
+            && !is_origin_written(lane, what.started_at)?)
+    }
+}
+
+/// True where anything in an origin that the lane shows was written after that moment.
+fn is_origin_written(lane: &OpenLane, since_ms: i64) -> Result<bool> {
+    for root in lane.roots.iter().filter(|root| !root.view.git && root.workspace.sees_origin()) {
+        let path = &root.view.path;
+        let dir = kernel::open::root_dir(path).doing(|| format!("open {}", path.display()))?;
+        let mut written = false;
+        // What cannot be looked at could not be seen by the check either.
+        let _gaps = walk(dir.as_fd(), &mut |path, entry| {
+            if git_internal(path) || root.skipped.contains(path) {
+                return Visit::SkipBelow;
+            }
+            let at = entry.ctime.sec.saturating_mul(1000) + i64::from(entry.ctime.nsec / 1_000_000);
+            written |= at > since_ms;
+            if written { Visit::Stop } else { Visit::Enter }
+        });
+        if written {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
