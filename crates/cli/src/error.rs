@@ -3,6 +3,7 @@
 
 use std::io;
 
+use engine::error::Moved;
 use engine::policy::{Broken, Said};
 use engine::{EngineError, ErrorKind};
 
@@ -76,6 +77,10 @@ impl CliError {
         match self {
             CliError::Engine(error) => {
                 let mut causes = Vec::new();
+                if let EngineError::MovedOn { moved, .. } = error {
+                    let at = |moved: &Moved| moved.root.join(moved.path.as_path()).display().to_string();
+                    causes.extend(moved.iter().map(|moved| format!("{}: {}", at(moved), moved.how.word())));
+                }
                 let mut below = std::error::Error::source(error);
                 while let Some(cause) = below {
                     causes.push(cause.to_string());
@@ -201,6 +206,11 @@ fn hint(error: &EngineError) -> Option<String> {
         }
         E::LaneIsMade { name, .. } => format!("leave the option away, or take another name than `{name}`."),
         E::LaneIsLive { name, .. } => format!("`lane stop {name}` first, or leave the option away."),
+        E::NoSuchHunk { .. } => "`lane diff` shows the hunks with their ids; what was kept already has none.".into(),
+        E::HunkTwice { .. } => "name the file, or take its hunks with `-i`.".into(),
+        E::BadSelection { .. } => "`lane keep LANE … --dry-run --save-selection FILE` makes one.".into(),
+        E::NotSelectable { .. } => "`lane diff` shows what there is; name the path to keep all of it.".into(),
+        E::MovedOn { name, .. } => format!("look again with `lane diff {name}`, and select anew."),
         E::RestsOnMoved { name } => format!("`lane stop {name}` first, then keep."),
         E::HiddenMoved { .. } => {
             "see where it is with `lane diff`, and name that place with `--hide` instead; a new lane has it in its old one.".into()

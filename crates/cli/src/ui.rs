@@ -139,18 +139,29 @@ impl Ui {
         if yes {
             return Ok(Confirm::Yes);
         }
-        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        if !self.can_ask() {
             return Ok(Confirm::NobodyToAsk);
         }
+        let said = self.ask(&format!("{question} [y/N] "))?.unwrap_or_default().to_ascii_lowercase();
+        Ok(if said == b"y" || said == b"yes" { Confirm::Yes } else { Confirm::No })
+    }
+
+    /// True where somebody can be asked.
+    pub(crate) fn can_ask(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks, and reads a line; `None` where the terminal was closed instead.
+    pub(crate) fn ask(&mut self, question: &str) -> io::Result<Option<Vec<u8>>> {
         self.out.flush()?;
-        io::stderr().write_all(format!("{question} [y/N] ").as_bytes())?;
-        let mut answer = Vec::new();
+        io::stderr().write_all(question.as_bytes())?;
+        let (mut answer, mut ended) = (Vec::new(), false);
         let mut byte = [0];
-        while io::stdin().read(&mut byte)? == 1 && byte[0] != b'\n' {
+        while !ended && io::stdin().read(&mut byte)? == 1 {
+            ended = byte[0] == b'\n';
             answer.push(byte[0]);
         }
-        let said = answer.trim_ascii().to_ascii_lowercase();
-        Ok(if said == b"y" || said == b"yes" { Confirm::Yes } else { Confirm::No })
+        Ok((ended || !answer.is_empty()).then(|| answer.trim_ascii().to_vec()))
     }
 
     /// Writes out what is buffered.

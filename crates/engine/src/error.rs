@@ -24,6 +24,39 @@ pub enum ErrorKind {
     Internal,
 }
 
+/// A change that is no longer what it was when it was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// The root's directory on the host.
+    pub root: PathBuf,
+    /// Where.
+    pub path: TreePath,
+    /// How.
+    pub how: MovedHow,
+}
+
+/// How a change moved on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MovedHow {
+    /// It is another change now: the lane's side or the original's differs.
+    Changed,
+    /// Nothing differs there any more.
+    Gone,
+    /// Nothing differed there then.
+    New,
+}
+
+impl MovedHow {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            MovedHow::Changed => "changed",
+            MovedHow::Gone => "gone",
+            MovedHow::New => "new",
+        }
+    }
+}
+
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -222,6 +255,38 @@ pub enum EngineError {
         /// The argument, in the tree.
         path: TreePath,
     },
+    /// No hunk of the lane has this id.
+    #[error("there is no hunk {id}")]
+    NoSuchHunk {
+        /// As asked for.
+        id: String,
+    },
+    /// Several hunks have this id.
+    #[error("hunk {id} is there twice")]
+    HunkTwice {
+        /// As asked for.
+        id: String,
+    },
+    /// A selection cannot be read, or is not one of this lane.
+    #[error("the selection cannot be used: {why}")]
+    BadSelection {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Something was selected that cannot be taken like that.
+    #[error("{why}")]
+    NotSelectable {
+        /// What, and why not.
+        why: String,
+    },
+    /// The lane, or the original under it, is no longer what was looked at.
+    #[error("lane '{name}' is no longer what was looked at")]
+    MovedOn {
+        /// The lane.
+        name: String,
+        /// What has moved; empty where only a digest is known, and not what it stood for.
+        moved: Vec<Moved>,
+    },
     /// The target of an export exists.
     #[error("{} exists already", .path.display())]
     TargetExists {
@@ -378,7 +443,13 @@ impl From<store::Error> for EngineError {
 
 impl From<review::Error> for EngineError {
     fn from(error: review::Error) -> EngineError {
-        EngineError::Review(error)
+        use review::Error as E;
+        match error {
+            E::NotAChange { .. } | E::NotInDiff { .. } | E::WholeOnly { .. } | E::PlaceTaken { .. } => {
+                EngineError::NotSelectable { why: error.to_string() }
+            }
+            other => EngineError::Review(other),
+        }
     }
 }
 
@@ -414,6 +485,10 @@ impl EngineError {
             | E::PathOutside { .. }
             | E::NothingThere { .. }
             | E::GitInternal { .. }
+            | E::NoSuchHunk { .. }
+            | E::HunkTwice { .. }
+            | E::BadSelection { .. }
+            | E::NotSelectable { .. }
             | E::NoSuchSnapshot { .. }
             | E::WhichSnapshot { .. }
             | E::BadReference { .. }
@@ -426,9 +501,11 @@ impl EngineError {
             | E::RemovesMuch { .. }
             | E::TargetExists { .. }
             | E::TargetInside { .. } => ErrorKind::User,
-            E::Live { .. } | E::NotStill { .. } | E::Busy { .. } | E::RestsOnMoved { .. } => {
-                ErrorKind::Conflict
-            }
+            E::Live { .. }
+            | E::NotStill { .. }
+            | E::Busy { .. }
+            | E::MovedOn { .. }
+            | E::RestsOnMoved { .. } => ErrorKind::Conflict,
             E::OriginGone { .. }
             | E::HiddenMoved { .. }
             | E::Refused { .. }

@@ -67,11 +67,13 @@ pub fn choose<'a>(
     }
     let mut work = Work { set: set.clone(), base, tree, place, exact };
     for (path, take) in &choice.files {
-        let change = set.changes.iter().find(|change| change.path == *path);
-        let change = change.ok_or_else(|| Error::NotAChange { path: path.clone() })?;
+        // Sorted by path, as every set is.
+        let at = set.changes.binary_search_by(|change| change.path.cmp(path));
+        let at = at.map_err(|_| Error::NotAChange { path: path.clone() })?;
+        let change = &set.changes[at];
         match take {
             Take::Whole => work.whole(change),
-            Take::Part(part) => work.part(change, part)?,
+            Take::Part(part) => work.part(at, change, part)?,
         }
     }
     work.set.sort();
@@ -104,15 +106,13 @@ impl Work<'_, '_> {
     }
 
     /// The change is this one from now on, and it is ticked.
-    fn becomes(&mut self, change: &Change, now: Change) {
+    fn becomes(&mut self, at: usize, now: Change) {
         self.exact.paths.insert(now.path.clone());
         self.exact.own.insert(now.path.clone());
-        if let Some(at) = self.set.changes.iter_mut().find(|other| other.path == change.path) {
-            *at = now;
-        }
+        self.set.changes[at] = now;
     }
 
-    fn part(&mut self, change: &Change, part: &Part) -> Result<()> {
+    fn part(&mut self, at: usize, change: &Change, part: &Part) -> Result<()> {
         let path = &change.path;
         if *part == Part::default() {
             return Ok(());
@@ -145,26 +145,25 @@ impl Work<'_, '_> {
             (None, Some(new)) => {
                 let content = splice(self.base)?;
                 let entry = self.make(path, path, &content, new, false)?;
-                self.becomes(change, Change { new: Some(entry), ..change.clone() });
+                self.becomes(at, Change { new: Some(entry), ..change.clone() });
                 Ok(())
             }
             (Some(old), None) => {
                 // The file stays with what is left of it.
                 let content = splice(self.base)?;
                 let entry = self.make(path, path, &content, old, true)?;
-                self.becomes(change, Change { kind: ChangeKind::Modify, new: Some(entry), ..change.clone() });
+                self.becomes(at, Change { kind: ChangeKind::Modify, new: Some(entry), ..change.clone() });
                 Ok(())
             }
-            (Some(old), Some(new)) => self.changed(change, old, new, part, taken, &splice),
+            (Some(old), Some(new)) => self.changed((at, change), (old, new), part, taken, &splice),
         }
     }
 
     /// A part of what became of a file that is on both sides.
     fn changed(
         &mut self,
-        change: &Change,
-        old: &Entry,
-        new: &Entry,
+        (index, change): (usize, &Change),
+        (old, new): (&Entry, &Entry),
         part: &Part,
         taken: Extent,
         splice: &dyn Fn(&dyn Source) -> Result<Vec<u8>>,
@@ -206,7 +205,7 @@ impl Work<'_, '_> {
             (false, true) => ChangeKind::Modify,
             (false, false) => ChangeKind::Mode,
         };
-        self.becomes(change, Change { path: at.clone(), kind, old: Some(old.clone()), new: entry });
+        self.becomes(index, Change { path: at.clone(), kind, old: Some(old.clone()), new: entry });
         Ok(())
     }
 

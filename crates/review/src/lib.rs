@@ -14,6 +14,7 @@ pub mod choice;
 pub mod chosen;
 pub mod composed;
 pub mod diff;
+pub mod digest;
 pub mod error;
 pub mod export;
 pub mod flat;

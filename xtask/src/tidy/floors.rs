@@ -29,7 +29,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
     ("gix-imara-diff", &["review"]),
-    ("blake3", &["store"]),
+    ("blake3", &["store", "review"]),
     ("fastcdc", &["store"]),
     ("vt100", &["testkit", "cli"]),
 ];

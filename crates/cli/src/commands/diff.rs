@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use engine::ops::diff::{DiffAnswer, DiffRequest, FileDiff, Opened};
+use engine::selection::Selection;
 use engine::sides::Side;
 
 use super::{Context, split_lane};
@@ -56,7 +57,11 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     if args.patch {
         patch(context, &answer)?;
     } else if context.ui.json {
-        json(context, &answer)?;
+        let shown = if request.sides.is_none() { Some(answer.selection()?) } else { None };
+        json(context, &answer, shown.as_ref())?;
+        if let Some(shown) = &shown {
+            opened.remember(shown);
+        }
         return Ok(if answer.gaps.is_empty() { exit_code::DONE } else { exit_code::NOT_DONE });
     } else if args.drift {
         for line in report::drift(&answer.drift, usize::MAX) {
@@ -90,11 +95,15 @@ fn states(opened: &Opened, operands: &mut Vec<PathBuf>) -> Result<Option<(Side, 
     Ok(Some((left, right.unwrap_or(Side::Now))))
 }
 
-fn json(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
+fn json(context: &mut Context, answer: &DiffAnswer<'_>, shown: Option<&Selection>) -> Result<()> {
     let mut document = wire::Diff::new(&answer.lane);
-    for file in &answer.files {
-        document.files.push(wire::File::new(file, &answer.content(file)?));
+    for (at, file) in answer.files.iter().enumerate() {
+        let mut wire = wire::File::new(file, &answer.content(file)?);
+        // A selection lists the files in the order of the answer.
+        wire.digest = shown.map(|shown| shown.files[at].digest.to_string());
+        document.files.push(wire);
     }
+    document.digest = shown.map(|shown| shown.digest.to_string());
     document.git_internal = answer.git_internal;
     document.gaps = answer.gaps.iter().map(|(root, path, why)| wire::Gap::new(root, path, why)).collect();
     document.drift = answer.drift.iter().map(wire::Drift::new).collect();

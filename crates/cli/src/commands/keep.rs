@@ -1,10 +1,13 @@
 //! `lane keep`.
 
 use std::ffi::OsString;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use engine::ops::keep::{KeepRequest, KeepView, LeftOutWhy};
+use engine::selection::{Digest, Selection};
 
-use super::{Context, needs_yes, progress, split_lane};
+use super::{Context, keep_ask, needs_yes, progress, split_lane};
 use crate::error::{CliError, Result};
 use crate::escape;
 use crate::exit_code;
@@ -18,6 +21,9 @@ use crate::wire;
 /// All of the selection arrives, or nothing of it. Files that changed in the original meanwhile stay as they are
 /// there and are listed. Files that run by themselves later (hooks, editor tasks, CI, agent settings, new programs)
 /// are left out unless their own path is named. What is inside .git is never kept.
+///
+/// Parts of files: `--hunk ID` keeps single hunks, `-i` asks about each, and what was ticked can be saved and kept later
+/// with `--selection FILE`. What is not kept stays in the lane.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The lane (may be left out where only one fits), then paths to keep; all of it where no path is given.
@@ -35,6 +41,34 @@ pub(crate) struct Args {
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
+
+    #[command(flatten)]
+    picked: Picked,
+}
+
+/// What of the changes, where it is not all of them or whole paths.
+#[derive(Debug, clap::Args)]
+struct Picked {
+    /// A hunk, by its id in `lane diff`; may be given several times. A path that is named besides is kept whole, but for
+    /// a file of which hunks are named. A guarded file needs its path named all the same.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    hunk: Vec<String>,
+
+    /// Ask about each hunk, line by line where wanted (needs a terminal).
+    #[arg(short, long, conflicts_with_all = ["hunk", "selection", "yes"])]
+    interactive: bool,
+
+    /// What a saved selection ticks (`-` reads it from stdin). Refused, with a list, where its changes moved on since.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "hunk")]
+    selection: Option<PathBuf>,
+
+    /// Save what is kept as a selection; with `--dry-run` it is saved and not kept.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    save_selection: Option<PathBuf>,
+
+    /// Only if the changes are still those that `lane diff --json` answered this digest for.
+    #[arg(long, value_name = "DIGEST")]
+    digest: Option<String>,
 }
 
 /// Plans, asks, does.
@@ -42,8 +76,30 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
     let dir = context.dir();
     let (lane, paths) = split_lane(&engine, &dir, args.operands)?;
-    let request = KeepRequest { dir, lane, paths, set_id: args.set_id };
+    let picked = args.picked;
+    let mut request = KeepRequest { dir, lane, paths, set_id: args.set_id, ..KeepRequest::default() };
+    request.hunks = picked.hunk;
+    request.record = picked.save_selection.is_some();
+    if let Some(text) = &picked.digest {
+        let digest = Digest::parse(text);
+        request.digest = Some(digest.ok_or_else(|| CliError::Usage(format!("'{text}' is not a digest")))?);
+    }
+    if let Some(file) = &picked.selection {
+        if !request.paths.is_empty() {
+            return Err(CliError::Usage("a selection says what is kept; leave the paths away".to_owned()));
+        }
+        let selection = Selection::from_json(&read(file)?)?;
+        request.lane.get_or_insert_with(|| selection.lane_id.clone());
+        request.selection = Some(selection);
+    }
+    if picked.interactive {
+        request.selection = Some(keep_ask::ask(context, &engine, &request)?);
+        request.paths = Vec::new();
+    }
     let prepared = engine::ops::keep::prepare(&engine, &request, &mut progress::Talk::new(&context.ui))?;
+    if let (Some(file), Some(selection)) = (&picked.save_selection, prepared.selection()) {
+        selection.save(file)?;
+    }
     if args.dry_run || prepared.view.steps.is_empty() {
         return answer(context, &prepared.view, args.dry_run);
     }
@@ -63,6 +119,17 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     }
     let view = prepared.execute(&engine, &mut progress::Talk::new(&context.ui))?;
     answer(context, &view, false)
+}
+
+/// What a file holds that the user named; `-` is stdin.
+fn read(file: &Path) -> Result<Vec<u8>> {
+    let failed = |error| CliError::Unreadable(file.to_owned(), error);
+    if file.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).map_err(failed)?;
+        return Ok(bytes);
+    }
+    std::fs::read(file).map_err(failed)
 }
 
 fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
@@ -125,7 +192,8 @@ fn steps(ui: &mut Ui, view: &KeepView) -> Result<()> {
             .as_ref()
             .map_or_else(String::new, |from| format!("{} → ", escape::name(from.as_bytes())));
         let what = ui.paint(role, &format!("{:<7}", step.what));
-        ui.line(&format!("{what} {root}{from}{}", escape::name(step.path.as_bytes())))?;
+        let part = if step.part { " (in part)" } else { "" };
+        ui.line(&format!("{what} {root}{from}{}{part}", escape::name(step.path.as_bytes())))?;
     }
     Ok(())
 }

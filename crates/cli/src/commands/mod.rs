@@ -13,6 +13,7 @@ pub(crate) mod fork;
 pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod keep;
+mod keep_ask;
 pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod man;

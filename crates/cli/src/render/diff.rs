@@ -1,7 +1,7 @@
 //! Changes and hunks as lines. Every byte of the lane goes through `escape`, and a content line in
 //! which something had to be escaped is flagged with `!` in the margin.
 
-use engine::ops::diff::{FileDiff, FileView, LineKind, Note};
+use engine::ops::diff::{FileDiff, FileView, Hunk, Line, LineKind, Note};
 use tree::{ChangeKind, Entry, Kind};
 
 use crate::escape::{self, Kind as Text, Shown};
@@ -97,25 +97,34 @@ pub(crate) fn hunks(ui: &Ui, content: &FileDiff, out: &mut Vec<String>) {
         out.push(ui.paint(Role::Dim, "  binary content differs"));
     }
     for hunk in &content.hunks {
-        let head = format!(
-            "@@ -{},{} +{},{} @@ {}",
-            hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len, hunk.id
-        );
-        out.push(ui.paint(Role::Dim, &head));
-        for line in &hunk.lines {
-            let (sign, role) = match line.kind {
-                LineKind::Context => (' ', None),
-                LineKind::Added => ('+', Some(Role::Add)),
-                LineKind::Removed => ('-', Some(Role::Delete)),
-            };
-            let shown = content_line(&line.bytes);
-            let text = format!("{}{sign}{}", if shown.flagged { "!" } else { " " }, shown.text);
-            out.push(role.map_or_else(|| text.clone(), |role| ui.paint(role, &text)));
-            if line.lacks_newline() {
-                out.push(ui.paint(Role::Dim, "  \\ no newline at the end"));
-            }
-        }
+        out.push(head(ui, hunk));
+        out.extend(hunk.lines.iter().flat_map(|line| content_lines(ui, line)));
     }
+}
+
+/// The head of a hunk, with its id.
+pub(crate) fn head(ui: &Ui, hunk: &Hunk) -> String {
+    let head = format!(
+        "@@ -{},{} +{},{} @@ {}",
+        hunk.old_start, hunk.old_len, hunk.new_start, hunk.new_len, hunk.id
+    );
+    ui.paint(Role::Dim, &head)
+}
+
+/// A line of a hunk, and a second one where it has no ending.
+pub(crate) fn content_lines(ui: &Ui, line: &Line) -> Vec<String> {
+    let (sign, role) = match line.kind {
+        LineKind::Context => (' ', None),
+        LineKind::Added => ('+', Some(Role::Add)),
+        LineKind::Removed => ('-', Some(Role::Delete)),
+    };
+    let shown = content_line(&line.bytes);
+    let text = format!("{}{sign}{}", if shown.flagged { "!" } else { " " }, shown.text);
+    let mut lines = vec![role.map_or_else(|| text.clone(), |role| ui.paint(role, &text))];
+    if line.lacks_newline() {
+        lines.push(ui.paint(Role::Dim, "  \\ no newline at the end"));
+    }
+    lines
 }
 
 /// A line of content without its ending. A carriage return that belongs to the ending is shown, so that

@@ -12,6 +12,8 @@ use super::{hex, path, text};
 pub(crate) struct Diff {
     pub(crate) lane: String,
     pub(crate) lane_id: String,
+    /// What `keep --digest` takes; only of the base against now.
+    pub(crate) digest: Option<String>,
     pub(crate) files: Vec<File>,
     pub(crate) git_internal: u64,
     pub(crate) gaps: Vec<Gap>,
@@ -23,6 +25,7 @@ impl Diff {
         Diff {
             lane: lane.name.clone(),
             lane_id: lane.id.clone(),
+            digest: None,
             files: Vec::new(),
             git_internal: 0,
             gaps: Vec::new(),
@@ -47,6 +50,8 @@ pub(crate) struct File {
     new: Option<Side>,
     guarded: Option<String>,
     drifted: Option<&'static str>,
+    /// As a selection names it.
+    pub(crate) digest: Option<String>,
     binary: bool,
     added_lines: u64,
     removed_lines: u64,
@@ -117,6 +122,9 @@ struct Hunk {
 #[derive(Debug, Serialize)]
 struct Line {
     kind: &'static str,
+    /// Of a changed line, as a selection names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<String>,
@@ -126,7 +134,12 @@ struct Line {
 
 impl Hunk {
     fn new(hunk: &HunkView) -> Hunk {
+        let mut changed = 0;
         let lines = hunk.lines.iter().map(|line| {
+            let number = (line.kind != LineKind::Context).then(|| {
+                changed += 1;
+                changed
+            });
             let body = line.bytes.strip_suffix(b"\n").unwrap_or(&line.bytes);
             let (text, bytes) = match std::str::from_utf8(body) {
                 Ok(text) => (text.to_owned(), None),
@@ -137,7 +150,7 @@ impl Hunk {
                 LineKind::Added => "add",
                 LineKind::Removed => "remove",
             };
-            Line { kind, text, bytes, no_newline: line.lacks_newline() }
+            Line { kind, number, text, bytes, no_newline: line.lacks_newline() }
         });
         Hunk {
             id: hunk.id.clone(),
@@ -171,6 +184,7 @@ impl File {
             new: change.new.as_ref().map(Side::new),
             guarded: file.guarded.clone(),
             drifted: file.drifted.map(engine::view::DriftKind::word),
+            digest: None,
             binary: content.binary,
             added_lines,
             removed_lines,

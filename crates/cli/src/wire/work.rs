@@ -148,6 +148,8 @@ struct Step {
     what: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    part: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -196,7 +198,7 @@ impl Step {
     fn new(step: &StepView) -> Step {
         let (inner, path_bytes) = text(step.path.as_bytes());
         let from = step.from.as_ref().map(|from| text(from.as_bytes()).0);
-        Step { root: path(&step.root).0, path: inner, path_bytes, what: step.what, from }
+        Step { root: path(&step.root).0, path: inner, path_bytes, what: step.what, from, part: step.part }
     }
 }
 

@@ -47,6 +47,46 @@ fn b33_line_endings_and_marks_arrive_as_they_are_whatever_git_is_told() {
 }
 
 #[test]
+fn b33_hunks_keep_the_ending_of_every_line_whatever_git_is_told() {
+    each(|world| {
+        // Lines of each kind, edits at three places, a byte-order mark in front and no ending at the end.
+        let text = |edits: &[usize]| -> Vec<u8> {
+            let line = |i: usize| {
+                let mark = if edits.contains(&i) { "!" } else { "" };
+                format!("{i}{mark}{}", if i % 3 == 0 { "\n" } else { "\r\n" })
+            };
+            let body: String = (0..40).map(line).collect();
+            [b"\xef\xbb\xbf".as_slice(), body.as_bytes(), b"bytes \xff\r\nend"].concat()
+        };
+        world.env.write(&world.project.join("mixed"), &text(&[]));
+        world.env.host(&world.project, "git", &["add", "-A"]);
+        world.env.host(&world.project, "git", &["commit", "-qm", "c"]);
+        world.env.write(&world.project.join(".gitattributes"), b"* text=auto eol=crlf\n");
+        world.lane("a");
+        let script = "d = open('mixed', 'rb').read()\nfor n in (b'1', b'15', b'30'): d = d.replace(b'\\n' + n + b'\\r', b'\\n' + n + b'!\\r').replace(b'\\n' + n + b'\\n', b'\\n' + n + b'!\\n')\nopen('mixed', 'wb').write(d)";
+        world.python("a", script);
+        let mut edits = Vec::new();
+        // The second hunk first: its id names it, not its place. The others keep theirs meanwhile.
+        let ids: Vec<String> = world.json(&["diff", "a"])["files"][0]["hunks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|hunk| hunk["id"].as_str().unwrap().to_owned())
+            .collect();
+        for (setting, at, line) in [("true", 1, 15), ("input", 0, 1), ("false", 2, 30)] {
+            world.env.host(&world.project, "git", &["config", "core.autocrlf", setting]);
+            world.ok(&["keep", "a", "--hunk", &ids[at], "--yes"]);
+            edits.push(line);
+            assert_eq!(
+                world.content("mixed").unwrap().escape_ascii().to_string(),
+                text(&edits).escape_ascii().to_string()
+            );
+        }
+        assert_eq!(world.json(&["diff", "a"])["files"], serde_json::json!([]));
+    });
+}
+
+#[test]
 fn b35_modes_binaries_links_and_empty_things_arrive() {
     each(|world| {
         world.env.write(&world.project.join("f"), b"text\n");

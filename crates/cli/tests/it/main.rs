@@ -17,6 +17,7 @@ mod export;
 mod keep;
 mod ls;
 mod new;
+mod picks;
 mod policy;
 mod races;
 mod recover;

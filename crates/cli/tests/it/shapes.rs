@@ -133,6 +133,16 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("policy", &world.json(&["policy", "show"]));
         let planned = world.run(&["keep", "--dry-run", "--json"]).expect_code(1);
         is("keep", &serde_json::from_slice(&planned.stdout).expect("a document"));
+        let diff = world.json(&["diff"]);
+        let hunks =
+            diff["files"].as_array().unwrap().iter().flat_map(|file| file["hunks"].as_array().unwrap());
+        let all: Vec<&str> = hunks.map(|hunk| hunk["id"].as_str().unwrap()).collect();
+        let save =
+            ["keep", "--hunk", &all.join(","), "--dry-run", "--json", "--save-selection", "../saved.json"];
+        let planned = world.run(&save).expect_code(1);
+        is("keep", &serde_json::from_slice(&planned.stdout).expect("a document"));
+        let saved = std::fs::read(world.env.project("saved.json")).expect("saved");
+        is("selection", &serde_json::from_slice(&saved).expect("a document"));
         is("export", &world.json(&["export"]));
         is("doctor", &world.json(&["doctor"]));
         is(

@@ -5,8 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub use review::diff::{FileDiff, Hunk, Line, LineKind, Note};
-use review::flat::Pair;
-use tree::{Change, ChangeKind, ChangeSet, Source, TreePath};
+use tree::{Change, ChangeSet, Source, TreePath};
 
 use crate::describe;
 use crate::engine::Engine;
@@ -14,6 +13,7 @@ use crate::error::{EngineError, Result};
 use crate::find;
 use crate::history::LaneHistory;
 use crate::lane::{self, OpenLane, RootDelta};
+use crate::selection::{SelectedFile, Selection};
 use crate::sides::{Ground, Side};
 use crate::view::{DriftKind, DriftView, LaneView};
 
@@ -79,6 +79,7 @@ pub struct DiffAnswer<'o> {
     /// Drift of the origin: where it meets the changes, or all of it where that was asked for.
     pub drift: Vec<DriftView>,
     trees: Vec<Trees<'o>>,
+    within: Vec<(PathBuf, TreePath)>,
 }
 
 impl std::fmt::Debug for DiffAnswer<'_> {
@@ -90,20 +91,42 @@ impl std::fmt::Debug for DiffAnswer<'_> {
     }
 }
 
+impl FileView {
+    /// True where hunks, lines, the mode or the new place can be taken by themselves (of binary content: only the latter).
+    pub fn has_parts(&self) -> bool {
+        review::chosen::has_parts(&self.change)
+    }
+}
+
 impl DiffAnswer<'_> {
     /// The line diff of one file; without hunks where it has no content or is binary.
     pub fn content(&self, file: &FileView) -> Result<FileDiff> {
         let trees = &self.trees[file.root_index];
-        let change = &file.change;
-        let pair = Pair {
-            old: change.old.clone().map(|old| (change.old_path().clone(), old)),
-            new: change.new.clone().map(|new| (change.path.clone(), new)),
-            content_differs: !matches!(
-                change.kind,
-                ChangeKind::Mode | ChangeKind::Rename { modified: false, .. }
-            ),
-        };
+        let pair = review::chosen::pair_of(&file.change);
         Ok(review::stat::pair_diff(&pair, &*trees.base, &*trees.lane)?)
+    }
+
+    /// Every change of the diff with its digest, to be ticked: none is yet. Reads all content that the changes speak of.
+    pub fn selection(&self) -> Result<Selection> {
+        let mut files = Vec::with_capacity(self.files.len());
+        for file in &self.files {
+            let trees = &self.trees[file.root_index];
+            files.push(SelectedFile {
+                root: file.root.clone(),
+                path: file.change.path.clone(),
+                digest: review::digest::of_change(&file.change, &*trees.base, &*trees.lane)?,
+                guarded: file.guarded.is_some(),
+                named: false,
+                take: None,
+            });
+        }
+        Ok(Selection {
+            lane: self.lane.name.clone(),
+            lane_id: self.lane.id.clone(),
+            digest: Selection::digest_of(&files),
+            within: self.within.clone(),
+            files,
+        })
     }
 
     /// Writes a patch that git can apply; says what a patch cannot carry.
@@ -145,6 +168,11 @@ impl Opened {
         Side::of(word, self.snapshots.as_ref(), &self.history)
     }
 
+    /// Remembers what was shown, so that a keep by the digest alone can say what has moved since.
+    pub fn remember(&self, shown: &Selection) {
+        crate::shown::remember(&self.lane.home, shown);
+    }
+
     /// Compares.
     pub fn diff(&self, engine: &Engine, request: &DiffRequest) -> Result<DiffAnswer<'_>> {
         let project = engine.project(&request.dir)?;
@@ -156,7 +184,11 @@ impl Opened {
             gaps: Vec::new(),
             drift: Vec::new(),
             trees: Vec::new(),
+            within: Vec::new(),
         };
+        for (root, paths) in self.lane.roots.iter().zip(&asked) {
+            answer.within.extend(paths.iter().map(|path| (root.view.path.clone(), path.clone())));
+        }
         let usual = request.sides.is_none();
         let mut deltas = Vec::new();
         let mut sides = Vec::new();

@@ -3,16 +3,19 @@
 //! Invariant: what was planned is what is done; `review` looks again at both sides right before each
 //! step. What was kept is the lane's base from then on, so that it is no drift the next time.
 
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use kernel::lock::Lock;
 use review::apply::{self, NoFaults, Options, Places};
+use review::choice::{Choice, Take};
+use review::composed::Composed;
 use review::plan::{KeepPlan, Skipped, Step, Why, Wish};
-use review::select::Selection;
 use serde_json::json;
+use tree::TreePath;
 use tree::dir::DirTree;
-use tree::{Source, TreePath};
 use workspace::manifest::{self, Manifest};
 
 use crate::describe;
@@ -22,7 +25,9 @@ use crate::find;
 use crate::keeping;
 use crate::lane::{self, OpenLane, OpenRoot, RootDelta};
 use crate::monitor::{Event, Monitor};
+use crate::picking::{RootWish, wishes};
 use crate::policy::{CheckView, Gate, Planned};
+use crate::selection::{Digest, SelectedFile, Selection};
 use crate::view::{DriftView, LaneView};
 
 /// Which lane, and what of it.
@@ -36,6 +41,14 @@ pub struct KeepRequest {
     pub paths: Vec<PathBuf>,
     /// Carry set-user-id and set-group-id bits too.
     pub set_id: bool,
+    /// Hunks by their ids, besides what `paths` name; a file with hunks here is taken in those alone.
+    pub hunks: Vec<String>,
+    /// What was ticked; instead of paths and hunks.
+    pub selection: Option<Selection>,
+    /// Only if the lane's changes still have this digest, which a diff answered.
+    pub digest: Option<Digest>,
+    /// Answer what is kept as a selection ([`PreparedKeep::selection`]).
+    pub record: bool,
 }
 
 /// Why a change stays in the lane.
@@ -93,6 +106,8 @@ pub struct StepView {
     pub what: &'static str,
     /// Where it stood before, for a rename.
     pub from: Option<TreePath>,
+    /// Only a part of the change: some hunks, lines, the mode or the new place.
+    pub part: bool,
 }
 
 /// What a keep would do.
@@ -117,7 +132,7 @@ pub struct KeepView {
 /// The plan for one root, with the tree that it is carried out from.
 struct RootPlan {
     plan: KeepPlan,
-    inside: Box<dyn Source>,
+    inside: Composed<'static>,
 }
 
 /// A plan that can be carried out once.
@@ -127,6 +142,7 @@ pub struct PreparedKeep {
     lane: OpenLane,
     roots: Vec<RootPlan>,
     gate: Gate,
+    selection: Option<Selection>,
     /// Held where nothing runs in the lane, so that nothing begins to.
     lock: Option<Lock>,
 }
@@ -152,10 +168,11 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
     if let Some(path) = asked.iter().flatten().find(|path| review::guard::git_internal(path)) {
         return Err(EngineError::GitInternal { path: path.clone() });
     }
-    let is_everything = request.paths.is_empty();
     let deltas = lane.changes()?;
     deltas.iter().for_each(|delta| tell_parted(delta, monitor));
     let drift = lane.drift(&deltas)?;
+    let (wishes, selection) = wishes(&lane, &deltas, &asked, request)?;
+    let is_everything = request.paths.is_empty() && request.hunks.is_empty() && request.selection.is_none();
     let mut view = KeepView {
         lane: view,
         steps: Vec::new(),
@@ -167,17 +184,29 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
     };
     let gate = Gate::new(&lane, &deltas)?;
     let mut roots = Vec::new();
-    for ((root, delta), paths) in lane.roots.iter().zip(deltas).zip(asked) {
-        if !is_everything && paths.is_empty() {
-            // Paths were given, and all of them lie in other roots.
-            roots.push(RootPlan { plan: KeepPlan::default(), inside: root.workspace.lane_tree()? });
+    for ((root, delta), wish) in lane.roots.iter().zip(deltas).zip(wishes) {
+        let inside = Composed::new(root.workspace.lane_tree()?, root.workspace.base_tree()?);
+        let Some(wish) = wish else {
+            // What was asked for lies in other roots.
+            roots.push(RootPlan { plan: KeepPlan::default(), inside });
             continue;
-        }
+        };
         let suspect = is_everything && view.lane.base.other_boot;
-        roots.push(plan_root(root, delta, Selection::of(paths), &drift, suspect, request.set_id, &mut view)?);
+        let place = lane.home.dir().fd.as_fd();
+        roots.push(plan_root(
+            root,
+            delta,
+            wish,
+            (inside, place),
+            &drift,
+            suspect,
+            request.set_id,
+            &mut view,
+        )?);
     }
     view.checks = hold_to(&gate, engine, &lane, &roots)?;
-    Ok(PreparedKeep { view, lane, roots, gate, lock })
+    let selection = selection.map(|selection| record(selection, &view));
+    Ok(PreparedKeep { view, lane, roots, gate, selection, lock })
 }
 
 /// Refuses a plan that breaks a rule of the policy; the checks that it needs else.
@@ -194,6 +223,15 @@ fn hold_to(gate: &Gate, engine: &Engine, lane: &OpenLane, roots: &[RootPlan]) ->
         .map(|((root, planned), origin)| Planned { root: &root.view.path, plan: &planned.plan, origin })
         .collect();
     gate.plan(engine, lane, &planned)
+}
+
+/// What is kept of what was ticked: a file that is left out has no tick.
+fn record(mut selection: Selection, view: &KeepView) -> Selection {
+    let left: BTreeSet<(&Path, &TreePath)> =
+        view.left_out.iter().map(|left| (left.root.as_path(), &left.path)).collect();
+    let is_left = |file: &&mut SelectedFile| left.contains(&(file.root.as_path(), &file.path));
+    selection.files.iter_mut().filter(is_left).for_each(SelectedFile::clear);
+    selection
 }
 
 /// Says which changes write one of several names of a file. Where the lane's layers cannot hold links
@@ -219,23 +257,33 @@ fn tell_parted(delta: &RootDelta, monitor: &mut dyn Monitor) {
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "one call, and each is another thing")]
 fn plan_root(
     root: &OpenRoot,
     delta: RootDelta,
-    selection: Selection,
+    wish: RootWish,
+    (inside, place): (Composed<'static>, BorrowedFd<'_>),
     drift: &[DriftView],
     suspect: bool,
     set_id: bool,
     view: &mut KeepView,
 ) -> Result<RootPlan> {
-    let (base, inside) = (root.workspace.base_tree()?, root.workspace.lane_tree()?);
+    let base = root.workspace.base_tree()?;
+    let (set, selection, inside, parts) = match wish {
+        RootWish::Paths(selection) => (delta.set, selection, inside, BTreeSet::new()),
+        RootWish::Choice(choice) => {
+            let parts = part_paths(&delta.set, &choice);
+            let chosen = review::chosen::choose(&delta.set, &*base, inside, &choice, place)?;
+            (chosen.set, chosen.selection, chosen.tree, parts)
+        }
+    };
     let drift: Vec<review::plan::Drifted> = drift
         .iter()
         .filter(|at| at.root == delta.root)
         .map(|at| review::plan::Drifted { path: at.path.clone(), what: at.kind.word().to_owned() })
         .collect();
-    let wish = Wish { set: &delta.set, selection: &selection, drift: &drift, set_id };
-    let mut plan = review::plan::plan(&wish, &*base, &*inside)?;
+    let wish = Wish { set: &set, selection: &selection, drift: &drift, set_id };
+    let mut plan = review::plan::plan(&wish, &*base, &inside)?;
     if let Some(path) = plan.unmatched.first() {
         return Err(EngineError::NothingThere { path: path.clone() });
     }
@@ -252,7 +300,7 @@ fn plan_root(
         plan.bytes_needed = 0;
     }
     view.bytes += plan.bytes_needed;
-    view.steps.extend(plan.steps.iter().map(|step| step_view(&delta.root, step)));
+    view.steps.extend(plan.steps.iter().map(|step| step_view(&delta.root, step, &parts)));
     view.set_id_dropped.extend(plan.set_id_dropped.iter().map(|path| (delta.root.clone(), path.clone())));
     for skipped in &plan.skipped {
         match left_out(&delta.root, skipped) {
@@ -263,7 +311,14 @@ fn plan_root(
     Ok(RootPlan { plan, inside })
 }
 
-fn step_view(root: &Path, step: &Step) -> StepView {
+/// The paths, old and new, of what is taken in parts.
+fn part_paths(set: &tree::ChangeSet, choice: &Choice) -> BTreeSet<TreePath> {
+    let is_part = |change: &&tree::Change| matches!(choice.files.get(&change.path), Some(Take::Part(_)));
+    let both = |change: &tree::Change| [change.path.clone(), change.old_path().clone()];
+    set.changes.iter().filter(is_part).flat_map(both).collect()
+}
+
+fn step_view(root: &Path, step: &Step, parts: &BTreeSet<TreePath>) -> StepView {
     let (what, from) = match step {
         Step::MoveDir { from, .. } | Step::Move { from, .. } => ("rename", Some(from.clone())),
         Step::Put { old: None, .. } => ("add", None),
@@ -273,7 +328,8 @@ fn step_view(root: &Path, step: &Step) -> StepView {
         Step::Meta { .. } => ("mode", None),
         Step::Delete { .. } => ("delete", None),
     };
-    StepView { root: root.to_owned(), path: step.path().clone(), what, from }
+    let part = parts.contains(step.path());
+    StepView { root: root.to_owned(), path: step.path().clone(), what, from, part }
 }
 
 fn left_out(root: &Path, skipped: &Skipped) -> Option<LeftOut> {
@@ -301,6 +357,11 @@ impl PreparedKeep {
             return Ok(());
         }
         self.gate.pass(engine, &self.lane, self.lock.as_ref(), monitor)
+    }
+
+    /// What will be kept, as a selection; only where [`KeepRequest::record`] asked for it.
+    pub fn selection(&self) -> Option<&Selection> {
+        self.selection.as_ref()
     }
 
     /// Carries it out: in each root all of its steps or none.
@@ -338,8 +399,8 @@ impl PreparedKeep {
             return Err(EngineError::RestsOnMoved { name: self.view.lane.name.clone() });
         }
         if was_stacked && !root.workspace.is_stacked()? {
-            planned.inside = root.workspace.lane_tree()?;
-            planned.plan.moved_to(&*planned.inside).doing(|| format!("look at {}", self.view.lane.name))?;
+            planned.inside.stand_on(root.workspace.lane_tree()?);
+            planned.plan.moved_to(&planned.inside).doing(|| format!("look at {}", self.view.lane.name))?;
         }
         let journal = keeping::journal_dir(engine, path)?;
         let staging = keeping::staging(engine, path)?;
@@ -347,7 +408,7 @@ impl PreparedKeep {
         let report = apply::execute(
             &planned.plan,
             origin.fd(),
-            &*planned.inside,
+            &planned.inside,
             &places,
             &Options::default(),
             &NoFaults,

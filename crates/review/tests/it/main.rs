@@ -2,6 +2,7 @@
 //! them with the real comparer, and puts the result into the origin.
 
 mod composed;
+mod digests;
 mod exports;
 mod faults;
 mod guards;

@@ -1,0 +1,275 @@
+//! From what a person asked for (paths, hunks, a selection) to the ticks of each root; and what the changes of a lane are
+//! now, against what they were when they were looked at.
+//!
+//! Invariant: an id of a hunk means one hunk, or is refused. A hunk names no guarded file; a path does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use review::choice::{Choice, Lines, Part, Take};
+use review::chosen::{has_parts, pair_of};
+use review::guard::Guard;
+use tree::{Change, ChangeSet, Source, TreePath};
+
+use crate::error::{EngineError, Moved, MovedHow, Result};
+use crate::lane::{OpenLane, RootDelta};
+use crate::ops::keep::KeepRequest;
+use crate::selection::{Digest, SelectedFile, Selection};
+
+/// What is asked for in one root.
+pub(crate) enum RootWish {
+    /// Paths and what is below them.
+    Paths(review::select::Selection),
+    /// Ticks.
+    Choice(Choice),
+}
+
+/// The changes of one root with the trees that they lie between.
+pub(crate) struct Ground<'g> {
+    pub(crate) root: &'g Path,
+    pub(crate) set: &'g ChangeSet,
+    pub(crate) base: Box<dyn Source>,
+    pub(crate) lane: Box<dyn Source>,
+}
+
+/// The grounds of a lane, root by root.
+pub(crate) fn grounds<'g>(lane: &OpenLane, deltas: &'g [RootDelta]) -> Result<Vec<Ground<'g>>> {
+    let ground = |(root, delta): (&crate::lane::OpenRoot, &'g RootDelta)| {
+        let (base, lane) = (root.workspace.base_tree()?, root.workspace.lane_tree()?);
+        Ok(Ground { root: &delta.root, set: &delta.set, base, lane })
+    };
+    lane.roots.iter().zip(deltas).map(ground).collect()
+}
+
+/// True where a change lies in what a diff was narrowed to.
+fn is_within(within: &[(PathBuf, TreePath)], root: &Path, change: &Change) -> bool {
+    within.is_empty()
+        || within.iter().any(|(of, path)| {
+            of == root && (change.path.starts_with(path) || change.old_path().starts_with(path))
+        })
+}
+
+/// Every change there, as it is now, with nothing ticked.
+pub(crate) fn look(grounds: &[Ground<'_>], within: &[(PathBuf, TreePath)]) -> Result<Vec<SelectedFile>> {
+    let mut files = Vec::new();
+    for ground in grounds {
+        let guard = Guard::new(&*ground.base)?;
+        for change in ground.set.changes.iter().filter(|change| is_within(within, ground.root, change)) {
+            files.push(SelectedFile {
+                root: ground.root.to_owned(),
+                path: change.path.clone(),
+                digest: review::digest::of_change(change, &*ground.base, &*ground.lane)?,
+                guarded: guard.check(change, &*ground.lane, &*ground.base)?.is_some(),
+                named: false,
+                take: None,
+            });
+        }
+    }
+    Ok(files)
+}
+
+/// What is no longer as it was looked at.
+pub(crate) fn moved(seen: &[SelectedFile], now: &[SelectedFile]) -> Vec<Moved> {
+    fn index(files: &[SelectedFile]) -> BTreeMap<(&Path, &TreePath), &SelectedFile> {
+        files.iter().map(|file| ((file.root.as_path(), &file.path), file)).collect()
+    }
+    let (before, after) = (index(seen), index(now));
+    let mut moved = Vec::new();
+    let mut add = |file: &SelectedFile, how| {
+        moved.push(Moved { root: file.root.clone(), path: file.path.clone(), how });
+    };
+    for (at, file) in &before {
+        match after.get(at) {
+            None => add(file, MovedHow::Gone),
+            Some(now) if now.digest != file.digest => add(file, MovedHow::Changed),
+            Some(_) => {}
+        }
+    }
+    for (_, file) in after.iter().filter(|(at, _)| !before.contains_key(*at)) {
+        add(file, MovedHow::New);
+    }
+    moved.sort_by(|a, b| (&a.root, &a.path).cmp(&(&b.root, &b.path)));
+    moved
+}
+
+/// The ticks of a selection, root by root.
+pub(crate) fn of_selection(selection: &Selection, grounds: &[Ground<'_>]) -> Vec<Choice> {
+    let of = |ground: &Ground<'_>| {
+        let mut choice = Choice::default();
+        for file in selection.files.iter().filter(|file| file.root == ground.root) {
+            if let Some(take) = &file.take {
+                choice.files.insert(file.path.clone(), take.clone());
+                if file.named {
+                    choice.named.push(file.path.clone());
+                }
+            }
+        }
+        choice
+    };
+    grounds.iter().map(of).collect()
+}
+
+/// The ticks of some hunks, and of all changes at or below the paths that were asked for besides: a file of which
+/// hunks were asked for is taken in those alone.
+pub(crate) fn of_hunks(
+    ids: &[String],
+    asked: &[Vec<TreePath>],
+    grounds: &[Ground<'_>],
+) -> Result<Vec<Choice>> {
+    let mut missing: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+    let wanted = missing.clone();
+    let mut choices = Vec::with_capacity(grounds.len());
+    for (ground, paths) in grounds.iter().zip(asked) {
+        let mut choice = Choice { named: paths.clone(), ..Choice::default() };
+        for change in &ground.set.changes {
+            let mut part = Part::default();
+            let diff = review::stat::pair_diff(&pair_of(change), &*ground.base, &*ground.lane)?;
+            let count = diff.hunks.len();
+            for hunk in diff.hunks.into_iter().filter(|hunk| wanted.contains(hunk.id.as_str())) {
+                if !missing.remove(hunk.id.as_str()) {
+                    return Err(EngineError::HunkTwice { id: hunk.id });
+                }
+                part.hunks.insert(hunk.id, Lines::All);
+            }
+            let covered = |path: &TreePath| paths.iter().any(|asked| path.starts_with(asked));
+            // A link, and what changed its type, has lines to look at and no parts.
+            let whole = !has_parts(change) && part.hunks.len() == count;
+            let take = match part.hunks.is_empty() {
+                false if !whole => Take::Part(part),
+                true if !covered(&change.path) && !covered(change.old_path()) => continue,
+                _ => Take::Whole,
+            };
+            choice.files.insert(change.path.clone(), take);
+        }
+        for path in paths {
+            let meets = |at: &TreePath| at.starts_with(path);
+            if !ground.set.changes.iter().any(|change| meets(&change.path) || meets(change.old_path())) {
+                return Err(EngineError::NothingThere { path: path.clone() });
+            }
+        }
+        choices.push(choice);
+    }
+    match missing.first() {
+        Some(id) => Err(EngineError::NoSuchHunk { id: (*id).to_owned() }),
+        None => Ok(choices),
+    }
+}
+
+/// What is asked for in each root, and as a selection where that is wanted. Refuses where the lane moved on since it was
+/// looked at.
+pub(crate) fn wishes(
+    lane: &OpenLane,
+    deltas: &[RootDelta],
+    asked: &[Vec<TreePath>],
+    request: &KeepRequest,
+) -> Result<(Vec<Option<RootWish>>, Option<Selection>)> {
+    let is_everything = request.paths.is_empty();
+    let of_paths = |paths: &Vec<TreePath>| {
+        let wish = RootWish::Paths(review::select::Selection::of(paths.clone()));
+        (is_everything || !paths.is_empty()).then_some(wish)
+    };
+    let is_plain = request.selection.is_none() && request.digest.is_none() && request.hunks.is_empty();
+    if is_plain && !request.record {
+        return Ok((asked.iter().map(of_paths).collect(), None));
+    }
+    let grounds = grounds(lane, deltas)?;
+    let mut now = None;
+    if let Some(selection) = &request.selection {
+        if selection.lane_id != lane.row.id {
+            return Err(EngineError::BadSelection {
+                why: format!(
+                    "it was made on lane '{}', which is another one",
+                    selection.lane.escape_default()
+                ),
+            });
+        }
+        now = Some((selection.within.clone(), unmoved(lane, &grounds, selection)?));
+    }
+    if let Some(digest) = &request.digest {
+        unmoved_since(lane, &grounds, asked, digest)?;
+    }
+    let mut selection = None;
+    if request.record {
+        let (within, files) = match now {
+            Some(now) => now,
+            None => (Vec::new(), look(&grounds, &[])?),
+        };
+        let digest = Selection::digest_of(&files);
+        let (lane, lane_id) = (lane.row.name.clone(), lane.row.id.clone());
+        selection = Some(Selection { lane, lane_id, digest, within, files });
+    }
+    let choices = match &request.selection {
+        Some(ticks) => Some(of_selection(ticks, &grounds)),
+        None if !request.hunks.is_empty() => Some(of_hunks(&request.hunks, asked, &grounds)?),
+        None => None,
+    };
+    let wishes = match choices {
+        Some(choices) => {
+            if let Some(selection) = &mut selection {
+                tick(selection, &grounds, &choices);
+            }
+            let wish = |choice: Choice| (!choice.is_empty()).then_some(RootWish::Choice(choice));
+            choices.into_iter().map(wish).collect()
+        }
+        None => {
+            for (ground, paths) in grounds.iter().zip(asked) {
+                if let Some(selection) = &mut selection {
+                    tick_paths(selection, ground, paths, is_everything);
+                }
+            }
+            asked.iter().map(of_paths).collect()
+        }
+    };
+    Ok((wishes, selection))
+}
+
+/// The changes that a selection was made on, as they are now: none of them is another one.
+fn unmoved(lane: &OpenLane, grounds: &[Ground<'_>], seen: &Selection) -> Result<Vec<SelectedFile>> {
+    let now = look(grounds, &seen.within)?;
+    let moved = moved(&seen.files, &now);
+    if moved.is_empty() { Ok(now) } else { Err(EngineError::MovedOn { name: lane.row.name.clone(), moved }) }
+}
+
+/// As [`unmoved`], by a digest: of a diff that is remembered, or else of the whole lane or of the paths asked for.
+fn unmoved_since(
+    lane: &OpenLane,
+    grounds: &[Ground<'_>],
+    asked: &[Vec<TreePath>],
+    digest: &Digest,
+) -> Result<()> {
+    if let Some(seen) = crate::shown::recall(&lane.home, digest) {
+        return unmoved(lane, grounds, &seen).map(|_| ());
+    }
+    if Selection::digest_of(&look(grounds, &[])?) == *digest {
+        return Ok(());
+    }
+    let within: Vec<(PathBuf, TreePath)> = grounds
+        .iter()
+        .zip(asked)
+        .flat_map(|(ground, paths)| paths.iter().map(|path| (ground.root.to_owned(), path.clone())))
+        .collect();
+    if !within.is_empty() && Selection::digest_of(&look(grounds, &within)?) == *digest {
+        return Ok(());
+    }
+    Err(EngineError::MovedOn { name: lane.row.name.clone(), moved: Vec::new() })
+}
+
+fn tick(selection: &mut Selection, grounds: &[Ground<'_>], choices: &[Choice]) {
+    for (ground, choice) in grounds.iter().zip(choices) {
+        for file in selection.files.iter_mut().filter(|file| file.root == ground.root) {
+            if let Some(take) = choice.files.get(&file.path) {
+                file.named = file.guarded && choice.named.iter().any(|named| file.path.starts_with(named));
+                file.take = Some(take.clone());
+            }
+        }
+    }
+}
+
+fn tick_paths(selection: &mut Selection, ground: &Ground<'_>, paths: &[TreePath], is_everything: bool) {
+    let covers = |path: &TreePath| is_everything || paths.iter().any(|asked| path.starts_with(asked));
+    let covered = |change: &&Change| covers(&change.path) || covers(change.old_path());
+    let asked: BTreeSet<&TreePath> =
+        ground.set.changes.iter().filter(covered).map(|change| &change.path).collect();
+    let files = selection.files.iter_mut().filter(|file| file.root == ground.root);
+    files.filter(|file| asked.contains(&file.path)).for_each(SelectedFile::tick);
+}
