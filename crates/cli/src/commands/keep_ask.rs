@@ -50,12 +50,10 @@ pub(super) fn ask(context: &mut Context, engine: &Engine, request: &KeepRequest)
     for (at, file) in answer.files.iter().enumerate() {
         // The selection lists the files in the order of the answer.
         let ticks = &mut selection.files[at];
-        if all {
-            if file.guarded.is_none() {
-                ticks.tick();
-                continue;
-            }
-            // What runs by itself is asked about all the same.
+        // What runs by itself is asked about all the same.
+        if all && file.guarded.is_none() {
+            ticks.tick();
+            continue;
         }
         let content = answer.content(file)?;
         let mut asker = Asker { ui: &mut context.ui, file, content: &content, ticks };

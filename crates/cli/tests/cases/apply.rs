@@ -53,7 +53,7 @@ fn b33_hunks_keep_the_ending_of_every_line_whatever_git_is_told() {
         let text = |edits: &[usize]| -> Vec<u8> {
             let line = |i: usize| {
                 let mark = if edits.contains(&i) { "!" } else { "" };
-                format!("{i}{mark}{}", if i % 3 == 0 { "\n" } else { "\r\n" })
+                format!("{i}{mark}{}", if i.is_multiple_of(3) { "\n" } else { "\r\n" })
             };
             let body: String = (0..40).map(line).collect();
             [b"\xef\xbb\xbf".as_slice(), body.as_bytes(), b"bytes \xff\r\nend"].concat()
