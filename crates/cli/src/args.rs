@@ -78,6 +78,7 @@ pub(crate) enum Verb {
     #[command(visible_alias = "apply")]
     Keep(commands::keep::Args),
     Export(commands::export::Args),
+    Web(commands::web::Args),
     Discard(commands::discard::Args),
     Recover(commands::recover::Args),
     Verify(commands::verify::Args),

@@ -29,6 +29,8 @@ pub(crate) enum CliError {
     Unreadable(std::path::PathBuf, io::Error),
     /// What was asked for is not there.
     Missing(String),
+    /// The port that a page was to be served on.
+    Listen(u16, io::Error),
     /// The arguments contradict themselves.
     Usage(String),
     /// A question had to be asked and nobody was there.
@@ -73,7 +75,8 @@ impl CliError {
         }
     }
 
-    fn words(&self) -> Words {
+    /// The same in words, as they are: not escaped yet.
+    pub(crate) fn words(&self) -> Words {
         match self {
             CliError::Engine(error) => {
                 let mut causes = Vec::new();
@@ -99,6 +102,11 @@ impl CliError {
                 Words::plain("environment", &format!("{} could not be read", path.display()))
                     .because(error.to_string())
             }
+            CliError::Listen(port, error) => {
+                Words::plain("environment", &format!("port {port} of 127.0.0.1 cannot be listened on"))
+                    .because(error.to_string())
+                    .with_hint("leave `--port` away to take a free one.")
+            }
             CliError::Missing(what) => Words::plain("user", what),
             CliError::Usage(what) => Words::plain("usage", what),
             CliError::NeedsYes(what) => Words::plain(
@@ -112,11 +120,11 @@ impl CliError {
 }
 
 /// An error in words.
-struct Words {
-    kind: &'static str,
-    what: String,
-    causes: Vec<String>,
-    hint: Option<String>,
+pub(crate) struct Words {
+    pub(crate) kind: &'static str,
+    pub(crate) what: String,
+    pub(crate) causes: Vec<String>,
+    pub(crate) hint: Option<String>,
 }
 
 impl Words {

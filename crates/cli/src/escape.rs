@@ -19,6 +19,8 @@ pub(crate) struct Shown {
     pub(crate) width: usize,
     /// True where something had to be escaped.
     pub(crate) flagged: bool,
+    /// Where the escapes stand in the text; neighbours are one.
+    pub(crate) marks: Vec<std::ops::Range<usize>>,
 }
 
 /// What kind of text it is.
@@ -32,7 +34,8 @@ pub(crate) enum Kind {
 
 /// Makes bytes fit to be shown.
 pub(crate) fn escape(bytes: &[u8], kind: Kind) -> Shown {
-    let mut shown = Shown { text: String::with_capacity(bytes.len()), width: 0, flagged: false };
+    let mut shown =
+        Shown { text: String::with_capacity(bytes.len()), width: 0, flagged: false, marks: Vec::new() };
     let last = bytes.len().saturating_sub(1);
     let mut at = 0;
     for chunk in bytes.utf8_chunks() {
@@ -84,6 +87,23 @@ impl Shown {
         let _ = self.text.write_fmt(what);
         self.width += self.text.len() - before;
         self.flagged = true;
+        self.mark(before);
+    }
+
+    /// What was added from `from` on stands for something else.
+    fn mark(&mut self, from: usize) {
+        match self.marks.last_mut() {
+            Some(last) if last.end == from => last.end = self.text.len(),
+            _ => self.marks.push(from..self.text.len()),
+        }
+    }
+
+    /// The carriage return of a line's own ending: seen, so that two endings differ, and no reason for a flag.
+    pub(crate) fn push_return(&mut self) {
+        let before = self.text.len();
+        self.text.push_str("\\r");
+        self.width += 2;
+        self.mark(before);
     }
 }
 
@@ -137,6 +157,13 @@ mod tests {
         assert_eq!(name("c1\u{9b}31m"), r"c1\u{9b}31m");
         assert_eq!(name(b"bad\xff"), r"bad\xff");
         assert_eq!(name(b"raw c1 \x9b"), r"raw c1 \x9b");
+    }
+
+    #[test]
+    fn neighbouring_escapes_are_marked_as_one_and_a_doubled_backslash_is_not() {
+        let shown = escape(b"a\x1b\xffb\\c\x07", Kind::Name);
+        let marked: Vec<&str> = shown.marks.iter().map(|at| &shown.text[at.clone()]).collect();
+        assert_eq!(marked, [r"\x1b\xff", r"\x07"]);
     }
 
     #[test]

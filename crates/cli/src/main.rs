@@ -9,6 +9,7 @@ mod exit_code;
 mod render;
 mod style;
 mod ui;
+mod web;
 mod wire;
 
 use std::io::Write as _;

@@ -9,6 +9,7 @@ mod collect;
 mod diff;
 mod history;
 mod lane;
+mod page;
 mod policy;
 mod work;
 
@@ -19,9 +20,10 @@ use serde::Serialize;
 
 pub(crate) use bench::Bench;
 pub(crate) use collect::{Checked, Collected};
-pub(crate) use diff::{Diff, Drift, File, Gap, type_word};
+pub(crate) use diff::{Diff, Drift, File, Gap, kind_word, type_word};
 pub(crate) use history::{Checkpointed, Forked, Log, Restored, Snapped};
 pub(crate) use lane::{Lane, Listed, Show, Verified};
+pub(crate) use page::Web;
 pub(crate) use policy::Rules;
 pub(crate) use work::{Discarded, Doctor, Exported, Keep, Plan, Probe, Ran, Stopped};
 

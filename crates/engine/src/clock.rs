@@ -31,6 +31,23 @@ pub fn random() -> u64 {
     bytes.iter().fold(0, |n, byte| n << 8 | u64::from(*byte))
 }
 
+/// A secret of 256 random bits, in hexadecimal. There is no way round the kernel's pool here.
+pub fn secret() -> crate::Result<String> {
+    let mut bytes = [0u8; 32];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Ok(got) => filled += got,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => {
+                let source = kernel::Error::new("getrandom", "", errno);
+                return Err(crate::EngineError::Kernel { doing: "make a secret".to_owned(), source });
+            }
+        }
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// A fresh lane id: eight characters of a 32-character alphabet without look-alikes.
 pub fn new_id() -> String {
     id_of(random())

@@ -7,6 +7,7 @@ mod activity;
 mod beginning;
 pub mod clock;
 pub mod describe;
+pub mod desk;
 pub mod drive;
 pub mod engine;
 pub mod error;

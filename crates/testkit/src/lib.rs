@@ -5,8 +5,9 @@
 //! it; nothing is skipped in silence; only processes that a test started are signalled; what a test
 //! mounted is unmounted even when it panics.
 //!
-//! Reading order: [`who`] → [`env`] → [`project`] → [`listing`] → [`running`] → [`pty`] → [`loopfs`].
+//! Reading order: [`who`] → [`env`] → [`project`] → [`listing`] → [`running`] → [`pty`] → [`browser`] → [`loopfs`].
 
+pub mod browser;
 pub mod corpora;
 pub mod dice;
 pub mod env;
@@ -19,6 +20,7 @@ pub mod require;
 pub mod running;
 pub mod who;
 
+pub use browser::Browser;
 pub use dice::Dice;
 pub use env::TestEnv;
 pub use listing::{Listing, Plain};

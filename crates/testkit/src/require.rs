@@ -17,6 +17,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("attr", "attr"),
     ("bwrap", "bubblewrap"),
     ("cc", "build-essential"),
+    ("chromium", "chromium"),
     ("cmp", "diffutils"),
     ("curl", "curl"),
     ("getfacl", "acl"),

@@ -28,6 +28,8 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("rusqlite", &["ledger"]),
     ("clap", &["cli"]),
     ("anyhow", &["cli"]),
+    ("axum", &["cli"]),
+    ("tokio", &["cli"]),
     ("gix-imara-diff", &["review"]),
     ("blake3", &["store", "review"]),
     ("fastcdc", &["store"]),

@@ -44,6 +44,12 @@ const POWERS: &[Power] = &[
         homes: &["crates/cli/src/", "crates/store/examples/", "crates/testkit/src/", "xtask/src/"],
         tests_too: false,
     },
+    Power {
+        name: "listening on a network",
+        words: &["TcpListener"],
+        homes: &["crates/cli/src/web/"],
+        tests_too: false,
+    },
     Power { name: "SQL", words: &["rusqlite"], homes: &["crates/ledger/src/"], tests_too: false },
     Power {
         name: "the environment",

@@ -223,7 +223,8 @@ fn left_out(ui: &Ui, view: &KeepView) {
     }
 }
 
-fn reason(why: LeftOutWhy) -> &'static str {
+/// Why a change stays in the lane, in words.
+pub(crate) fn reason(why: LeftOutWhy) -> &'static str {
     match why {
         LeftOutWhy::Guarded => "runs by itself",
         LeftOutWhy::Drifted => "changed in the original meanwhile",

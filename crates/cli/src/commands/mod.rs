@@ -27,6 +27,7 @@ pub(crate) mod show;
 pub(crate) mod snap;
 pub(crate) mod stop;
 pub(crate) mod verify;
+pub(crate) mod web;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -124,6 +125,7 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Gc(args) => gc::run(context, args),
         Verb::Fsck(args) => fsck::run(context, args),
         Verb::Doctor(args) => doctor::run(context, args),
+        Verb::Web(args) => web::run(context, args),
         Verb::Bench(args) => bench::run(context, args),
         Verb::Completions(args) => completions::run(context, &args),
         Verb::Man(args) => man::run(context, args),

@@ -82,16 +82,20 @@ fn notes(file: &FileView) -> Vec<String> {
     notes
 }
 
+/// What an eye on the lines would miss, in words.
+pub(crate) fn note_words(note: Note) -> &'static str {
+    match note {
+        Note::ToCrLf => "line endings changed: LF → CRLF",
+        Note::ToLf => "line endings changed: CRLF → LF",
+        Note::MarkAdded => "byte-order mark added",
+        Note::MarkRemoved => "byte-order mark removed",
+    }
+}
+
 /// The hunks of one file.
 pub(crate) fn hunks(ui: &Ui, content: &FileDiff, out: &mut Vec<String>) {
     for note in &content.notes {
-        let words = match note {
-            Note::ToCrLf => "line endings changed: LF → CRLF",
-            Note::ToLf => "line endings changed: CRLF → LF",
-            Note::MarkAdded => "byte-order mark added",
-            Note::MarkRemoved => "byte-order mark removed",
-        };
-        out.push(format!("  {}", ui.paint(Role::Warn, words)));
+        out.push(format!("  {}", ui.paint(Role::Warn, note_words(*note))));
     }
     if content.binary {
         out.push(ui.paint(Role::Dim, "  binary content differs"));
@@ -129,7 +133,7 @@ pub(crate) fn content_lines(ui: &Ui, line: &Line) -> Vec<String> {
 
 /// A line of content without its ending. A carriage return that belongs to the ending is shown, so that
 /// two endings differ, and is no reason for a flag.
-fn content_line(bytes: &[u8]) -> Shown {
+pub(crate) fn content_line(bytes: &[u8]) -> Shown {
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let (body, is_crlf) = match body.strip_suffix(b"\r") {
         Some(body) if bytes.ends_with(b"\n") => (body, true),
@@ -137,8 +141,7 @@ fn content_line(bytes: &[u8]) -> Shown {
     };
     let mut shown = escape::escape(body, Text::Content);
     if is_crlf {
-        shown.text.push_str("\\r");
-        shown.width += 2;
+        shown.push_return();
     }
     shown
 }

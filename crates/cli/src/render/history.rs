@@ -57,7 +57,7 @@ pub(crate) fn warn(ui: &Ui, snapshot: &SnapshotView) {
 }
 
 /// How it was taken, where that is not "at rest, as asked".
-fn how(snapshot: &SnapshotView) -> String {
+pub(crate) fn how(snapshot: &SnapshotView) -> String {
     match (snapshot.kind, snapshot.quiescence) {
         ("ceiling", _) => "mid-write".to_owned(),
         (kind, "running") => format!("{kind}, while writing"),

@@ -25,10 +25,8 @@ impl Reader {
     /// Takes one line of the file, without its newline.
     pub(crate) fn take(&mut self, line: &[u8]) {
         if self.format == Format::Unknown {
-            let head: Option<serde_json::Value> = serde_json::from_slice(line).ok();
-            let is_cast = head.is_some_and(|head| head.get("version").is_some_and(serde_json::Value::is_u64));
-            self.format = if is_cast { Format::Asciicast } else { Format::Raw };
-            if is_cast {
+            self.format = if is_cast(line) { Format::Asciicast } else { Format::Raw };
+            if self.format == Format::Asciicast {
                 return;
             }
         }
@@ -37,11 +35,8 @@ impl Reader {
             self.pending.push(b'\n');
             return;
         }
-        // An event is [time, code, data]; a line that was cut off by a crash is no event.
-        if let Ok((_, code, data)) = serde_json::from_slice::<(f64, String, String)>(line)
-            && code == "o"
-        {
-            self.pending.extend_from_slice(data.as_bytes());
+        if let Some(output) = output_of(line) {
+            self.pending.extend_from_slice(&output);
         }
     }
 
@@ -63,7 +58,22 @@ impl Reader {
     }
 }
 
-fn without_colours(line: &[u8]) -> Vec<u8> {
+/// True where a recording that begins with these bytes is an asciicast file.
+pub(crate) fn is_cast(head: &[u8]) -> bool {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let head: Option<serde_json::Value> = serde_json::from_slice(line).ok();
+    head.is_some_and(|head| head.get("version").is_some_and(serde_json::Value::is_u64))
+}
+
+/// What a line of an asciicast file says that was printed: an event is [time, code, data], and a line that was
+/// cut off by a crash is no event.
+pub(crate) fn output_of(line: &[u8]) -> Option<Vec<u8>> {
+    let (_, code, data) = serde_json::from_slice::<(f64, String, String)>(line).ok()?;
+    (code == "o").then(|| data.into_bytes())
+}
+
+/// The line without SGR sequences.
+pub(crate) fn without_colours(line: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(line.len());
     let mut rest = line;
     while let Some((&byte, after)) = rest.split_first() {

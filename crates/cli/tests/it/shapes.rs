@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
+use testkit::Running;
 
 use crate::world::{World, once};
 
@@ -186,6 +188,11 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("show", &world.json(&["show", "one"]));
         is("ls", &world.json(&["ls"]));
         is("stop", &world.json(&["stop", "one"]));
+        let mut page = Running::start(world.env.lane(&world.project, &["web", "--json"]));
+        page.wait_for("}", Duration::from_secs(60));
+        is("web", &serde_json::from_str(&page.out_so_far()).expect("a document"));
+        page.signal(rustix::process::Signal::TERM);
+        page.wait(Duration::from_secs(60)).expect_code(0);
         is("error", &failed(world, &["show", "nonsense"]));
         is("error", &failed(world, &["export", "one", "src"]));
     });

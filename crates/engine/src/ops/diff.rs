@@ -163,6 +163,11 @@ pub fn open(engine: &Engine, dir: &Path, lane: Option<&str>) -> Result<Opened> {
 }
 
 impl Opened {
+    /// The directories of the lane's roots on the host, the origin first.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        self.lane.roots.iter().map(|root| root.view.path.clone()).collect()
+    }
+
     /// The side that a word means: `base`, `now`, `origin`, or a snapshot.
     pub fn side(&self, word: &str) -> Result<Option<Side>> {
         Side::of(word, self.snapshots.as_ref(), &self.history)

@@ -45,13 +45,26 @@ pub struct ExportAnswer {
     pub left_out: Vec<(TreePath, String)>,
 }
 
-/// Writes base and changes of a lane into new directories: one for the origin, and one beside it for each
-/// further root that the lane changed.
-pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> {
-    let project = engine.project(&request.dir)?;
+/// The directories that an export would make, the origin's first. Fails where it would.
+pub fn plan(engine: &Engine, request: &ExportRequest) -> Result<Vec<PathBuf>> {
+    let (lane, view) = open(engine, request)?;
+    Ok(targets(engine, request, &lane, &view)?.into_iter().map(|(_, target)| target).collect())
+}
+
+fn open(engine: &Engine, request: &ExportRequest) -> Result<(OpenLane, LaneView)> {
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     let view = describe::lane(engine, &row)?;
-    let lane = lane::open(engine, row)?;
+    Ok((lane::open(engine, row)?, view))
+}
+
+/// Which root goes where.
+fn targets(
+    engine: &Engine,
+    request: &ExportRequest,
+    lane: &OpenLane,
+    view: &LaneView,
+) -> Result<Vec<(usize, PathBuf)>> {
+    let project = engine.project(&request.dir)?;
     let target = match &request.target {
         Some(target) => lane::lexical(&project.asked, target),
         None => beside(&lane.roots[0].view.path, &view.name),
@@ -63,8 +76,16 @@ pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> 
         targets.push((delta.index, parent.join(name.file_name().unwrap_or_default())));
     }
     for (_, target) in &targets {
-        check(engine, &lane, target)?;
+        check(engine, lane, target)?;
     }
+    Ok(targets)
+}
+
+/// Writes base and changes of a lane into new directories: one for the origin, and one beside it for each
+/// further root that the lane changed.
+pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> {
+    let (lane, view) = open(engine, request)?;
+    let targets = targets(engine, request, &lane, &view)?;
     let mut answer = ExportAnswer {
         lane: view,
         target: PathBuf::new(),

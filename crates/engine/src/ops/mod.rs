@@ -1,6 +1,7 @@
 //! One file per verb: a request type, an answer type, one function.
 
 pub mod checkpoint;
+pub mod compare;
 pub mod diff;
 pub mod discard;
 pub mod doctor;

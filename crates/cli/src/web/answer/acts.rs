@@ -1,0 +1,97 @@
+//! What the page's buttons do besides `keep`: export, discard and recover, back and forth in a history, stop. Each asks
+//! the engine for the verb of the same name; what cannot be seen beforehand otherwise has a plan.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use engine::Engine;
+use engine::ops::discard::DiscardRequest;
+use engine::ops::export::ExportRequest;
+use engine::ops::recover_lane::RecoverRequest;
+use engine::ops::restore::{RestoreRequest, Target};
+use engine::ops::stop::StopRequest;
+use serde_json::{Value, json};
+
+use super::super::request::{To, unhex};
+use super::super::text::Text;
+use super::{hex, history, lanes};
+use crate::error::{CliError, Result};
+use crate::render::report;
+
+/// Where an export would go.
+pub(super) fn plan_export(engine: &Engine, dir: &Path, lane: String) -> Result<Value> {
+    let request = ExportRequest { dir: dir.to_owned(), lane: Some(lane), ..ExportRequest::default() };
+    let targets = engine::ops::export::plan(engine, &request)?;
+    Ok(json!({
+        "targets": targets.iter().map(|target| Text::path(target)).collect::<Vec<_>>(),
+        "target": targets.first().map(|target| hex(target.as_os_str().as_bytes())),
+    }))
+}
+
+/// Writes it there.
+pub(super) fn export(engine: &Engine, dir: &Path, lane: String, target: &str) -> Result<Value> {
+    let target = unhex(target).map(|bytes| PathBuf::from(OsString::from_vec(bytes)));
+    let target = target.ok_or_else(|| CliError::Usage("the target of the request is none".to_owned()))?;
+    let request = ExportRequest {
+        dir: dir.to_owned(),
+        lane: Some(lane),
+        target: Some(target),
+        ..ExportRequest::default()
+    };
+    let answer = engine::ops::export::export(engine, &request)?;
+    let left = answer.left_out.iter();
+    Ok(json!({
+        "target": Text::path(&answer.target),
+        "further": answer.further.iter().map(|target| Text::path(target)).collect::<Vec<_>>(),
+        "files": answer.files,
+        "bytes": report::bytes(answer.bytes),
+        "left_out": left.map(|(path, why)| json!({ "path": Text::name(path.as_bytes()), "why": Text::name(why) }))
+            .collect::<Vec<_>>(),
+    }))
+}
+
+/// What a discard would drop.
+pub(super) fn plan_discard(engine: &Engine, dir: &Path, lane: String) -> Result<Value> {
+    lanes::one(engine, dir, lane)
+}
+
+/// Drops it into the trash.
+pub(super) fn discard(engine: &Engine, dir: &Path, lane: String, stop: bool) -> Result<Value> {
+    let request = DiscardRequest { dir: dir.to_owned(), lane: Some(lane), now: false, stop };
+    let answer = engine::ops::discard::discard(engine, &request)?;
+    Ok(json!({ "lane": lanes::view(&answer.lane) }))
+}
+
+/// Takes it out again.
+pub(super) fn recover(engine: &Engine, dir: &Path, lane: String) -> Result<Value> {
+    let request = RecoverRequest { dir: dir.to_owned(), lane: Some(lane), rename: None };
+    Ok(json!({ "lane": lanes::view(&engine::ops::recover_lane::recover(engine, &request)?) }))
+}
+
+/// Puts a lane back, or forth.
+pub(super) fn go_back(engine: &Engine, dir: &Path, lane: String, to: To, yes: bool) -> Result<Value> {
+    let target = match to {
+        To::Back => Target::Back,
+        To::Forth => Target::Forth,
+        To::Snapshot(id) => Target::Reference(id),
+    };
+    let request = RestoreRequest { dir: dir.to_owned(), lane: Some(lane), target, yes };
+    let answer = engine::ops::restore::restore(engine, &request)?;
+    let left = answer.restored.left.iter();
+    Ok(json!({
+        "to": history::snapshot(&answer.to),
+        "from": history::snapshot(&answer.from),
+        "rescued": answer.rescued,
+        "changed": answer.restored.changed,
+        "removed": answer.restored.removed,
+        "left": left.map(|(_, path, why)| json!({ "path": Text::name(path.as_bytes()), "why": Text::name(why) }))
+            .collect::<Vec<_>>(),
+    }))
+}
+
+/// Ends what runs in it.
+pub(super) fn stop(engine: &Engine, dir: &Path, lane: String) -> Result<Value> {
+    let answer = engine::ops::stop::stop(engine, &StopRequest { dir: dir.to_owned(), lane: Some(lane) })?;
+    Ok(json!({ "was_live": answer.was_live }))
+}

@@ -1,0 +1,92 @@
+//! Answers to the page's requests, each in a process of its own at the desk, through the engine like a verb.
+//!
+//! Invariant: everything of a lane's goes into an answer as [`Text`], or as hexadecimal bytes that the page only hands
+//! back. Answers are for this program's own page and change with it; what scripts use is `--json`.
+
+mod acts;
+mod changes;
+mod compare;
+mod history;
+mod keep;
+mod lanes;
+mod output;
+
+use std::path::{Path, PathBuf};
+
+use engine::desk::Answer;
+use engine::{Engine, EngineOptions};
+use serde_json::{Value, json};
+
+use super::request::{Place, Request, unhex};
+use super::text::Text;
+use crate::error::{CliError, Result};
+
+/// What every request stands on.
+#[derive(Debug, Clone)]
+pub(crate) struct Ground {
+    /// A directory of the project, absolute.
+    pub(crate) dir: PathBuf,
+    /// The state directory, where one was named.
+    pub(crate) state: Option<PathBuf>,
+}
+
+/// Answers one request.
+pub(crate) fn answer(ground: &Ground, request: &[u8]) -> Answer {
+    let Ok(request) = serde_json::from_slice::<Request>(request) else {
+        return Answer { status: 400, body: b"{}".to_vec() };
+    };
+    let asked = || -> Result<Value> {
+        let engine = Engine::open(&EngineOptions { state: ground.state.clone() })?;
+        dispatch(&engine, &ground.dir, request)
+    };
+    let (status, value) = match asked() {
+        Ok(value) => (200, value),
+        Err(error) => (409, failure(&error)),
+    };
+    Answer { status, body: value.to_string().into_bytes() }
+}
+
+fn dispatch(engine: &Engine, dir: &Path, request: Request) -> Result<Value> {
+    match request {
+        Request::Lanes => lanes::all(engine, dir),
+        Request::Lane { lane } => lanes::one(engine, dir, lane),
+        Request::Changes { lane } => changes::list(engine, dir, &lane),
+        Request::Counts { lane, files } => changes::counts(engine, dir, &lane, &files),
+        Request::Hunks { lane, file } => changes::hunks(engine, dir, &lane, &file),
+        Request::History { lane } => history::history(engine, dir, lane),
+        Request::Output { lane, run, from, wait } => output::output(engine, dir, lane, run, from, wait),
+        Request::PlanKeep { lane, ticks } => keep::plan(engine, dir, &lane, &ticks),
+        Request::Keep { lane, ticks } => keep::keep(engine, dir, &lane, &ticks),
+        Request::PlanExport { lane } => acts::plan_export(engine, dir, lane),
+        Request::Export { lane, target } => acts::export(engine, dir, lane, &target),
+        Request::PlanDiscard { lane } => acts::plan_discard(engine, dir, lane),
+        Request::Discard { lane, stop } => acts::discard(engine, dir, lane, stop),
+        Request::Recover { lane } => acts::recover(engine, dir, lane),
+        Request::GoBack { lane, to, yes } => acts::go_back(engine, dir, lane, to, yes),
+        Request::Stop { lane } => acts::stop(engine, dir, lane),
+        Request::Compare { left, right } => compare::list(engine, dir, [&left, &right]),
+        Request::CompareFile { left, right, file } => compare::file(engine, dir, [&left, &right], &file),
+    }
+}
+
+/// An error as the page shows it.
+fn failure(error: &CliError) -> Value {
+    let said = error.words();
+    json!({ "error": {
+        "kind": said.kind,
+        "message": Text::content(said.what.as_bytes()),
+        "causes": said.causes.iter().map(|cause| Text::content(cause.as_bytes())).collect::<Vec<_>>(),
+        "hint": said.hint.map(|hint| Text::content(hint.as_bytes())),
+    }})
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The path in its tree that a place names.
+fn tree_path(place: &Place) -> Result<tree::TreePath> {
+    unhex(&place.path)
+        .and_then(|bytes| tree::TreePath::new(bytes).ok())
+        .ok_or_else(|| CliError::Usage("a path of the request is none".to_owned()))
+}
