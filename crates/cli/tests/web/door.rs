@@ -137,6 +137,40 @@ fn it_ends_cleanly_by_either_signal_and_leaves_no_process() {
 }
 
 #[test]
+fn requests_are_answered_side_by_side_and_a_killed_one_takes_nothing_from_the_others() {
+    let site = Site::new(Who::User);
+    site.env.ok(&site.project, &["run", "-q", "-d", "-n", "busy", "--", "sh", "-c", "echo out; sleep 600"]);
+    let id = site.id("busy");
+    let server = site.serve();
+    let (cookie, key) = server.enter();
+    let headers = [("Cookie", cookie.as_str()), ("X-Lane-Key", key.as_str())];
+    let run = site.env.json(&site.project, &["show", "busy"])["runs"][0]["id"].clone();
+    // It waits a second for something new, in a process of its own.
+    let waiting =
+        json!({ "what": "output", "lane": id, "run": run, "from": { "at": 4, "skip": 0 }, "wait": true });
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| server.post("/ask", &headers, &waiting));
+        let mut answering = Vec::new();
+        testkit::until("the request has its process", Duration::from_secs(30), || {
+            answering = server.running.descendants();
+            answering.len() == 2
+        });
+        let many: Vec<_> = (0..12)
+            .map(|_| scope.spawn(|| server.post("/ask", &headers, &json!({ "what": "lanes" })).status))
+            .collect();
+        let desk = *answering.iter().min().expect("the desk is the elder");
+        let child = answering.into_iter().find(|pid| *pid != desk).expect("a child");
+        let child = i32::try_from(child).ok().and_then(rustix::process::Pid::from_raw).expect("a number");
+        rustix::process::kill_process(child, Signal::KILL).expect("killed");
+        assert_eq!(asked.join().expect("no panic").status, 502);
+        assert!(many.into_iter().all(|one| one.join().expect("no panic") == 200));
+    });
+    assert_eq!(server.post("/ask", &headers, &json!({ "what": "nonsense" })).status, 400);
+    assert_eq!(server.post("/ask", &headers, &json!({ "what": "lane", "lane": "nobody" })).status, 409);
+    site.env.ok(&site.project, &["stop", "busy"]);
+}
+
+#[test]
 fn a_browser_is_let_in_once_and_inline_script_does_not_run() {
     let site = Site::new(Who::User);
     site.run("one", "echo new >made.txt");

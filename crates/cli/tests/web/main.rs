@@ -1,8 +1,10 @@
 //! The page of `lane web`: the built program, real lanes, raw requests at its door, and a real browser in front of it.
 
 mod door;
+mod foreign;
 mod history;
 mod hostile;
+mod kinds;
 mod lanes;
 mod layout;
 mod live;
