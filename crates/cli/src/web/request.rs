@@ -21,6 +21,8 @@ pub(crate) enum Request {
     History { lane: String },
     /// What a run printed, from a place on; waits a moment where there is nothing new.
     Output { lane: String, run: i64, from: Cursor, wait: bool },
+    /// What stands on the terminal of a run now.
+    Screen { lane: String, run: i64 },
     /// What a keep of the ticked things would do.
     PlanKeep { lane: String, ticks: Vec<Tick> },
     /// Do it; each tick has the digest that its plan answered.

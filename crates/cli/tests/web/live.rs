@@ -58,6 +58,28 @@ fn output_on_a_terminal_is_read_from_its_cast() {
 }
 
 #[test]
+fn a_program_that_draws_on_the_screen_is_shown_as_its_screen() {
+    let site = Site::new(Who::User);
+    let line = "printf 'old text\\033[2J\\033[2;5H<b>drawn</b>\\033[4;1Hbelow'; while [ ! -e go ]; do sleep 0.05; done; printf '\\033[4;1Hagain'; sleep 0.2";
+    let command = site.env.lane(&site.project, &["run", "-q", "-n", "tty", "--", "sh", "-c", line]);
+    let terminal = Pty::start(&command, Who::User, 24, 80);
+    terminal.wait_for("below", Duration::from_secs(60));
+    let server = site.serve();
+    let mut browser = site.open(&server);
+    browser.click(".card [data-focus=output]");
+    browser.wait("document.querySelector('.output') && [...document.querySelectorAll('label')].some((label) => label.innerText.includes('Screen') && label.getClientRects().length > 0)");
+    browser.keys(&["s"]);
+    let rows =
+        "[...document.querySelectorAll('.screen div')].map((row) => row.innerText.trimEnd()).join('|')";
+    browser.wait(&format!("{rows} === '|    <b>drawn</b>||below'"));
+    assert_eq!(browser.eval("document.querySelectorAll('.screen b').length"), json!(0));
+    site.env.ok(&site.project, &["exec", "-q", "tty", "--", "touch", "go"]);
+    browser.wait(&format!("{rows} === '|    <b>drawn</b>||again'"));
+    terminal.wait(Duration::from_secs(60));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn a_live_lane_is_stopped_from_the_page() {
     let site = Site::new(Who::User);
     site.env.ok(&site.project, &["run", "-q", "-d", "-n", "server", "--", "sleep", "600"]);

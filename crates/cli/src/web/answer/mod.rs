@@ -10,6 +10,7 @@ mod history;
 mod keep;
 mod lanes;
 mod output;
+mod screen;
 
 use std::path::{Path, PathBuf};
 
@@ -55,6 +56,7 @@ fn dispatch(engine: &Engine, dir: &Path, request: Request) -> Result<Value> {
         Request::Hunks { lane, file } => changes::hunks(engine, dir, &lane, &file),
         Request::History { lane } => history::history(engine, dir, lane),
         Request::Output { lane, run, from, wait } => output::output(engine, dir, lane, run, from, wait),
+        Request::Screen { lane, run } => screen::screen(engine, dir, lane, run),
         Request::PlanKeep { lane, ticks } => keep::plan(engine, dir, &lane, &ticks),
         Request::Keep { lane, ticks } => keep::keep(engine, dir, &lane, &ticks),
         Request::PlanExport { lane } => acts::plan_export(engine, dir, lane),

@@ -50,7 +50,7 @@ pub(super) fn output(
                 "lines": piece.lines.iter().map(|line| Text::content(line)).collect::<Vec<_>>(),
                 "rest": if is_over { None } else { piece.rest.as_deref().map(Text::content) },
                 "last": if is_over { piece.rest.as_deref().map(Text::content) } else { None },
-                "next": piece.next, "over": is_over, "end": view.exit.map(crate::render::report::exit),
+                "next": piece.next, "cast": piece.cast, "over": is_over, "end": view.exit.map(crate::render::report::exit),
             }));
         }
         std::thread::sleep(LOOK);
@@ -66,6 +66,8 @@ struct Piece {
     next: Cursor,
     /// There is more already.
     more: bool,
+    /// It was printed on a terminal.
+    cast: bool,
 }
 
 fn read(path: &Path, from: Cursor) -> std::io::Result<Piece> {
@@ -154,7 +156,7 @@ fn cut(bytes: &[u8], cast: bool, from: Cursor, more: bool) -> Piece {
     let next = if is_whole { Cursor { at, skip: 0 } } else { start };
     let skip = from.skip.min(lines.len());
     let lines = lines.split_off(skip).iter().map(|line| without_colours(line)).collect();
-    Piece { lines, rest: (!is_whole).then(|| without_colours(&line)), next, more }
+    Piece { lines, rest: (!is_whole).then(|| without_colours(&line)), next, more, cast }
 }
 
 /// The last line that says something.
