@@ -17,6 +17,7 @@ pub mod going_back;
 mod going_back_live;
 mod going_back_stacked;
 mod grants;
+pub mod guarding;
 mod hiding;
 pub mod history;
 pub mod keeping;

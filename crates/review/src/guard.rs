@@ -1,21 +1,24 @@
 //! What runs by itself later, and is therefore never covered by a blanket yes. It owns the data file
-//! `data/guarded.toml` (paths with a reason each) and the rules that need content: package scripts,
-//! new executable bits, links that leave the project.
+//! `data/guarded.toml` (paths with a reason each) and the rules that need more than a path: keys of
+//! manifests, new executable bits and first lines, links that leave the project or stand in for programs.
 //!
-//! Invariant: content of a lane is only ever read here as bytes or JSON, never executed, and a file
+//! Invariant: content of a lane is only ever read here as bytes, JSON or TOML, never executed, and a file
 //! that cannot be judged is guarded.
 
 use std::sync::OnceLock;
 
+use kernel::Errno;
 use serde::Deserialize;
 use tree::{Change, ChangeKind, Entry, Kind, Source, TreePath};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Reading as _, Result};
 use crate::flat::Pair;
 use crate::read;
 
 /// Files that are judged by their content are read up to this size.
 const JUDGED_LIMIT: u64 = 4 << 20;
+/// The kernel reads no more of a first line.
+const SHEBANG_LIMIT: u64 = 256;
 
 /// Why a change needs its path named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,23 +33,55 @@ pub struct Reason {
 #[serde(deny_unknown_fields)]
 struct Data {
     dependencies: Vec<String>,
+    installed: Vec<String>,
     quiet_executables: Vec<String>,
-    package_json_keys: Vec<String>,
-    package_json_reason: String,
+    program_dirs: Vec<String>,
+    interpreters: Vec<String>,
     executable_reason: String,
+    shebang_reason: String,
     link_outside_reason: String,
     link_git_reason: String,
+    link_interpreter_reason: String,
+    link_program_reason: String,
+    link_replaces_reason: String,
     hooks_path_reason: String,
+    repository_reason: String,
+    manifest: Vec<Manifest>,
+    group: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    title: String,
+    #[serde(default)]
+    built: bool,
     rule: Vec<Rule>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
-    path: String,
+    paths: Vec<String>,
     #[serde(default)]
     anywhere: bool,
     reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    file: String,
+    format: Format,
+    keys: Vec<String>,
+    reason: String,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Json,
+    Toml,
 }
 
 /// The rules, with what the origin's own repository adds to them.
@@ -63,6 +98,46 @@ fn data() -> Result<&'static Data> {
     })
     .as_ref()
     .map_err(|text| Error::GuardData(text.clone()))
+}
+
+/// The rules as a page for people: a table for each group.
+pub fn page() -> Result<String> {
+    use std::fmt::Write as _;
+    let data = data()?;
+    let mut page = String::new();
+    let quoted =
+        |words: &[String]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ");
+    for group in &data.group {
+        let _ = write!(page, "\n### {}\n\n| path | where | why |\n|---|---|---|\n", group.title);
+        for rule in &group.rule {
+            let place = if rule.anywhere { "anywhere" } else { "top" };
+            let _ = writeln!(page, "| {} | {place} | {} |", quoted(&rule.paths), rule.reason);
+        }
+    }
+    let _ = write!(page, "\n### Manifests\n\n| file | keys | why |\n|---|---|---|\n");
+    for manifest in &data.manifest {
+        let _ = writeln!(page, "| `{}` | {} | {} |", manifest.file, quoted(&manifest.keys), manifest.reason);
+    }
+    let _ = write!(page, "\n### By what it is\n\n| what | why |\n|---|---|\n");
+    for (what, why) in [
+        ("a file that gets an executable bit", &data.executable_reason),
+        (
+            "a file whose first line begins with `#!` and did not, or names another program",
+            &data.shebang_reason,
+        ),
+        ("a link that leads out of the project", &data.link_outside_reason),
+        ("a link that leads into `.git`", &data.link_git_reason),
+        ("a link with the name of an interpreter or tool", &data.link_interpreter_reason),
+        ("a link where an executable file was", &data.link_replaces_reason),
+        ("a link in a directory of programs", &data.link_program_reason),
+        ("what is in the directory that `core.hooksPath` of the repository names", &data.hooks_path_reason),
+        ("`config`, `HEAD` and `hooks` beside `refs` and `objects`", &data.repository_reason),
+    ] {
+        let _ = writeln!(page, "| {what} | {why} |");
+    }
+    let _ = write!(page, "\nNames of interpreters and tools: {}.\n", quoted(&data.interpreters));
+    let _ = write!(page, "\nDirectories of programs: {}.\n", quoted(&data.program_dirs));
+    Ok(page)
 }
 
 /// True for the innards of a git repository, here or in any directory: outside of what can be kept.
@@ -100,16 +175,23 @@ impl Guard {
 
     /// The reason of a path alone.
     pub fn path(&self, path: &TreePath) -> Option<Reason> {
+        self.by_path(path, false)
+    }
+
+    /// [`Guard::path`]; a rule that names files means no directory of that name.
+    fn by_path(&self, path: &TreePath, is_dir: bool) -> Option<Reason> {
         if let Some(dir) = self.hooks_path.as_ref().filter(|dir| path.starts_with(dir)) {
             return Some(Reason { text: self.data.hooks_path_reason.clone(), dir: Some(dir.clone()) });
         }
         let names: Vec<&[u8]> = path.components().collect();
         let dependency = holds(&names, &self.data.dependencies);
-        self.data.rule.iter().filter(|rule| !(rule.anywhere && dependency)).find_map(|rule| {
-            let length = rule.matches(&names)?;
-            let dir = rule
-                .is_dir()
-                .then(|| names[..length].iter().fold(TreePath::root(), |dir, name| dir.join(name)));
+        let installed = holds(&names, &self.data.installed);
+        let exempt = |group: &Group, rule: &Rule| rule.anywhere && dependency || group.built && installed;
+        let rules = self.data.group.iter().flat_map(|group| group.rule.iter().map(move |rule| (group, rule)));
+        rules.filter(|(group, rule)| !exempt(group, rule)).find_map(|(_, rule)| {
+            let (length, below) = rule.matches(&names, is_dir)?;
+            let dir =
+                below.then(|| names[..length].iter().fold(TreePath::root(), |dir, name| dir.join(name)));
             Some(Reason { text: rule.reason.clone(), dir })
         })
     }
@@ -121,9 +203,14 @@ impl Guard {
         lane: &dyn Source,
         base: &dyn Source,
     ) -> Result<Option<Reason>> {
-        let paths = [pair.new.as_ref(), pair.old.as_ref()].into_iter().flatten();
-        if let Some(reason) = paths.map(|side| &side.0).find_map(|path| self.path(path)) {
+        let sides = || [pair.new.as_ref(), pair.old.as_ref()].into_iter().flatten();
+        if let Some(reason) = sides().find_map(|(path, entry)| self.by_path(path, entry.is_dir())) {
             return Ok(Some(reason));
+        }
+        for (path, _) in sides().filter(|(_, entry)| !entry.is_dir()) {
+            if is_of_a_repository(path, lane)? {
+                return Ok(Some(Reason { text: self.data.repository_reason.clone(), dir: None }));
+            }
         }
         let plain = |text: &str| Ok(Some(Reason { text: text.to_owned(), dir: None }));
         let Some((path, new)) = &pair.new else { return Ok(None) };
@@ -134,6 +221,9 @@ impl Guard {
                 Leads::IntoGit => return plain(&self.data.link_git_reason),
                 Leads::Inside => {}
             }
+            if let Some(text) = self.stands_in(path, old) {
+                return plain(text);
+            }
         }
         if new.is_file() {
             let was = old.is_some_and(|old| old.is_file() && old.mode & 0o111 != 0);
@@ -141,52 +231,142 @@ impl Guard {
             if new.mode & 0o111 != 0 && !was && !holds(&names, &self.data.quiet_executables) {
                 return plain(&self.data.executable_reason);
             }
-            if pair.content_differs
-                && path.name().eq_ignore_ascii_case(b"package.json")
-                && !holds(&names, &self.data.dependencies)
-                && self.scripts_differ(pair, lane, base)?
+            if !pair.content_differs {
+                return Ok(None);
+            }
+            let is_named = |manifest: &&Manifest| manifest.file.as_bytes().eq_ignore_ascii_case(path.name());
+            if !holds(&names, &self.data.dependencies)
+                && let Some(manifest) = self.data.manifest.iter().find(is_named)
+                && manifest.differs(pair, lane, base)?
             {
-                return plain(&self.data.package_json_reason);
+                return plain(&manifest.reason);
+            }
+            if !holds(&names, &self.data.quiet_executables) {
+                let now = interpreter(lane, "lane", path, new)?;
+                let was = match &pair.old {
+                    Some((path, old)) if now.is_some() => interpreter(base, "base", path, old)?,
+                    _ => None,
+                };
+                if now.is_some() && now != was {
+                    return plain(&self.data.shebang_reason);
+                }
             }
         }
         Ok(None)
     }
 
-    fn scripts_differ(&self, pair: &Pair, lane: &dyn Source, base: &dyn Source) -> Result<bool> {
+    /// Why a link, new or with a new target, counts as a program.
+    fn stands_in(&self, path: &TreePath, old: Option<&Entry>) -> Option<&'static str> {
+        let names: Vec<&[u8]> = path.components().collect();
+        let (name, above) = names.split_last()?;
+        if self.data.interpreters.iter().any(|known| component_matches(known.as_bytes(), name)) {
+            return Some(&self.data.link_interpreter_reason);
+        }
+        if old.is_some_and(|old| old.is_file() && old.mode & 0o111 != 0) {
+            return Some(&self.data.link_replaces_reason);
+        }
+        let is_program_dir = |dir: &&[u8]| {
+            self.data.program_dirs.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(dir))
+        };
+        let quiet = holds(&names, &self.data.quiet_executables);
+        (!quiet && above.last().is_some_and(is_program_dir)).then_some(&self.data.link_program_reason)
+    }
+}
+
+impl Manifest {
+    /// True where a key that names commands has another value, and where that cannot be told.
+    fn differs(&self, pair: &Pair, lane: &dyn Source, base: &dyn Source) -> Result<bool> {
+        let read = |bytes: &[u8]| -> Option<serde_json::Value> {
+            match self.format {
+                Format::Json => serde_json::from_slice(bytes).ok(),
+                Format::Toml => toml::from_str(std::str::from_utf8(bytes).ok()?).ok(),
+            }
+        };
         let parse = |source, side, at: &Option<(TreePath, Entry)>| -> Result<Option<serde_json::Value>> {
             let Some((path, entry)) = at else { return Ok(Some(serde_json::Value::Null)) };
             if !entry.is_file() {
                 return Ok(Some(serde_json::Value::Null));
             }
             let bytes = read::content(source, side, path, entry, JUDGED_LIMIT)?;
-            Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+            Ok(bytes.and_then(|bytes| read(&bytes)))
         };
         let (old, new) = (parse(base, "base", &pair.old)?, parse(lane, "lane", &pair.new)?);
         let Some(new) = new else { return Ok(true) };
         // A base that cannot be parsed cannot vouch for anything that the lane has now.
         let old = old.unwrap_or(serde_json::Value::Null);
-        Ok(self.data.package_json_keys.iter().any(|key| old.get(key) != new.get(key)))
+        let value = |of: &serde_json::Value, key: &str| {
+            key.split('.').try_fold(of.clone(), |table, name| table.get(name).cloned())
+        };
+        Ok(self.keys.iter().any(|key| value(&old, key) != value(&new, key)))
     }
 }
 
 impl Rule {
-    fn is_dir(&self) -> bool {
-        self.path.ends_with("/**")
-    }
-
-    /// The number of leading components that the rule covers, where it covers the path.
-    fn matches(&self, names: &[&[u8]]) -> Option<usize> {
-        let pattern = self.path.strip_suffix("/**").unwrap_or(&self.path);
-        let parts: Vec<&[u8]> = pattern.split('/').map(str::as_bytes).collect();
-        let starts = if self.anywhere { names.len() } else { 1 };
-        (0..starts).map(|start| (start, names.get(start..start + parts.len()))).find_map(|(start, window)| {
-            let window = window?;
-            let end = start + parts.len();
-            let reaches = self.is_dir() || end == names.len();
-            let equal = parts.iter().zip(window).all(|(part, name)| component_matches(part, name));
-            (reaches && equal).then_some(end)
+    /// The number of leading components that the rule covers, where it covers the path; and whether that is a
+    /// directory with everything below it.
+    fn matches(&self, names: &[&[u8]], is_dir: bool) -> Option<(usize, bool)> {
+        self.paths.iter().find_map(|path| {
+            let (pattern, below) = path.strip_suffix("/**").map_or((path.as_str(), false), |dir| (dir, true));
+            if is_dir && !below {
+                return None;
+            }
+            let length = pattern.bytes().filter(|b| *b == b'/').count() + 1;
+            let starts = if self.anywhere { names.len() } else { 1 };
+            (0..starts).find_map(|start| {
+                let window = names.get(start..start + length)?;
+                let end = start + length;
+                let reaches = below || end == names.len();
+                let mut parts = pattern.split('/').zip(window);
+                let equal = reaches && parts.all(|(part, name)| component_matches(part.as_bytes(), name));
+                equal.then_some((end, below))
+            })
         })
     }
+}
+
+/// The first line of a file that names a program to run it with.
+fn interpreter(
+    source: &dyn Source,
+    side: &'static str,
+    path: &TreePath,
+    entry: &Entry,
+) -> Result<Option<Vec<u8>>> {
+    if !entry.is_file() || entry.size < 2 {
+        return Ok(None);
+    }
+    let start = match read::start(source, side, path, SHEBANG_LIMIT) {
+        // What may not be read is not kept either; and where only a part of a change is kept, a directory may stay
+        // where the lane has a file.
+        Err(Error::Read { source, .. }) if matches!(source.errno, Errno::ACCESS | Errno::ISDIR) => {
+            return Ok(None);
+        }
+        other => other?,
+    };
+    let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
+    Ok(line.starts_with(b"#!").then(|| line.to_vec()))
+}
+
+/// True for the files of a directory that git takes for a repository without being told so.
+fn is_of_a_repository(path: &TreePath, lane: &dyn Source) -> Result<bool> {
+    let is = |name: &[u8], known: &[u8]| name.eq_ignore_ascii_case(known);
+    let above = path.parent();
+    let top = match &above {
+        Some(dir)
+            if is(path.name(), b"config") || is(path.name(), b"HEAD") || is(path.name(), b"commondir") =>
+        {
+            dir.clone()
+        }
+        Some(hooks) if is(hooks.name(), b"hooks") => match hooks.parent() {
+            Some(dir) => dir,
+            None => return Ok(false),
+        },
+        _ => return Ok(false),
+    };
+    let has = |name: &[u8], dir: bool| -> Result<bool> {
+        let at = top.join(name);
+        Ok(lane.entry(&at).reading("lane", &at)?.is_some_and(|entry| entry.is_dir() == dir))
+    };
+    Ok(has(b"HEAD", false)? && has(b"refs", true)? && has(b"objects", true)?)
 }
 
 /// `*` stands for any bytes inside one component.

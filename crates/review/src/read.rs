@@ -36,6 +36,14 @@ pub(crate) fn content(
     Ok((bytes.len() as u64 <= limit).then_some(bytes))
 }
 
+/// The first bytes of a regular file.
+pub(crate) fn start(source: &dyn Source, side: &'static str, path: &TreePath, most: u64) -> Result<Vec<u8>> {
+    let file = File::from(source.open(path).reading(side, path)?);
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).asked("read", path.as_bytes()).reading(side, path)?;
+    Ok(bytes)
+}
+
 /// Hands the content of a regular file to `sink` in pieces.
 pub(crate) fn stream(
     source: &dyn Source,

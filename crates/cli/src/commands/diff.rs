@@ -10,6 +10,7 @@ use engine::sides::Side;
 use super::{Context, split_lane};
 use crate::error::Result;
 use crate::exit_code;
+use crate::render::diff::Section;
 use crate::render::{diff as render, report};
 use crate::style::Role;
 use crate::wire;
@@ -132,7 +133,12 @@ fn patch(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
 
 fn stat(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
     let (mut files, mut added, mut removed) = (0u64, 0u64, 0u64);
-    for file in &answer.files {
+    for part in render::sections(&answer.files) {
+        let Section::File(file) = part else {
+            let head = render::guarded_head(&context.ui);
+            context.ui.line(&head)?;
+            continue;
+        };
         let content = answer.content(file)?;
         let (plus, minus) = content.counts();
         files += 1;
@@ -151,10 +157,15 @@ fn stat(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
 }
 
 fn hunks(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
-    for file in &answer.files {
+    for part in render::sections(&answer.files) {
         if context.ui.is_closed() {
             return Ok(());
         }
+        let Section::File(file) = part else {
+            let head = render::guarded_head(&context.ui);
+            context.ui.line(&head)?;
+            continue;
+        };
         let content = answer.content(file)?;
         for line in file_lines(context, file, &content) {
             context.ui.line(&line)?;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use engine::ops::keep::{KeepRequest, KeepView, LeftOutWhy};
+use engine::ops::keep::{KeepRequest, KeepView, LeftOut, LeftOutWhy};
 use engine::selection::{Digest, Selection};
 
 use super::{Context, keep_ask, needs_yes, progress, split_lane};
@@ -176,7 +176,12 @@ fn paths_word(n: usize) -> String {
 }
 
 fn steps(ui: &mut Ui, view: &KeepView) -> Result<()> {
-    for step in &view.steps {
+    let part = |guarded: bool| view.steps.iter().filter(move |step| step.guarded.is_some() == guarded);
+    for (at, step) in part(false).map(|step| (1, step)).chain(part(true).enumerate()) {
+        if at == 0 {
+            let head = ui.paint(Role::Warn, "runs by itself later, and was named:");
+            ui.line(&head)?;
+        }
         let role = match step.what {
             "add" => Role::Add,
             "delete" => Role::Delete,
@@ -193,7 +198,8 @@ fn steps(ui: &mut Ui, view: &KeepView) -> Result<()> {
             .map_or_else(String::new, |from| format!("{} → ", escape::name(from.as_bytes())));
         let what = ui.paint(role, &format!("{:<7}", step.what));
         let part = if step.part { " (in part)" } else { "" };
-        ui.line(&format!("{what} {root}{from}{}{part}", escape::name(step.path.as_bytes())))?;
+        let why = step.guarded.as_ref().map_or_else(String::new, |why| format!("  [{}]", escape::name(why)));
+        ui.line(&format!("{what} {root}{from}{}{part}{why}", escape::name(step.path.as_bytes())))?;
     }
     Ok(())
 }
@@ -202,12 +208,22 @@ fn left_out(ui: &Ui, view: &KeepView) {
     if view.left_out.is_empty() {
         return;
     }
-    ui.tell(&ui.paint_err(Role::Warn, &format!("left out: {}", paths_word(view.left_out.len()))));
-    for left in &view.left_out {
-        // Its own word says it already.
-        let detail =
-            if left.detail.is_empty() { String::new() } else { format!(": {}", escape::name(&left.detail)) };
-        ui.tell(&format!("  {} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why)));
+    let is_guarded = |left: &&LeftOut| left.why == LeftOutWhy::Guarded;
+    let (guarded, others): (Vec<_>, Vec<_>) = view.left_out.iter().partition(is_guarded);
+    for (head, part) in [("left out", others), ("left out, because it runs by itself later", guarded)] {
+        if part.is_empty() {
+            continue;
+        }
+        ui.tell(&ui.paint_err(Role::Warn, &format!("{head}: {}", paths_word(part.len()))));
+        for left in part {
+            // Its own word says it already.
+            let detail = if left.detail.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", escape::name(&left.detail))
+            };
+            ui.tell(&format!("  {} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why)));
+        }
     }
     let first = |why| {
         view.left_out.iter().find(|left| left.why == why).map(|left| escape::name(left.path.as_bytes()))

@@ -12,7 +12,7 @@ use crate::error::{CliError, Result};
 use crate::escape::{self, Kind};
 use crate::exit_code;
 use crate::render::table::{self, Cell};
-use crate::render::{report, transcript};
+use crate::render::{self, report, transcript};
 use crate::style::Role;
 use crate::wire;
 
@@ -75,6 +75,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
             ui.line(&line)?;
         }
     }
+    guarded(context, &answer)?;
     if let Some(run) = answer.runs.first() {
         walls(context, run)?;
         let ui = &mut context.ui;
@@ -103,6 +104,30 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         context.ui.say(&format!("next: {}", next.join(" · ")));
     }
     Ok(exit_code::DONE)
+}
+
+/// Changes that run by themselves later, a section of their own.
+fn guarded(context: &mut Context, answer: &ShowAnswer) -> Result<()> {
+    const MOST: usize = 20;
+    if answer.guarded.is_empty() {
+        return Ok(());
+    }
+    let ui = &mut context.ui;
+    let head = render::diff::guarded_head(ui);
+    ui.line(&head)?;
+    let most = if ui.verbose { usize::MAX } else { MOST };
+    for change in answer.guarded.iter().take(most) {
+        let root = match change.root == answer.lane.origin {
+            true => String::new(),
+            false => format!("{}/", report::path(&change.root)),
+        };
+        let (path, why) = (escape::name(change.path.as_bytes()), escape::name(&change.why));
+        ui.line(&format!("  {root}{path}  ({why})"))?;
+    }
+    if answer.guarded.len() > most {
+        ui.line(&format!("  … and {} more: `lane show -v` lists all", answer.guarded.len() - most))?;
+    }
+    Ok(())
 }
 
 fn base(answer: &ShowAnswer) -> String {

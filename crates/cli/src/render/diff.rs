@@ -43,6 +43,27 @@ pub(crate) fn bare(file: &FileView) -> String {
     format!("{prefix}{}", escape::name(file.change.path.as_bytes()))
 }
 
+/// The changes that a blanket keep takes, then those that run by themselves later.
+pub(crate) fn sections(files: &[FileView]) -> impl Iterator<Item = Section<'_>> {
+    let part = |guarded: bool| files.iter().filter(move |file| file.guarded.is_some() == guarded);
+    let head = files.iter().any(|file| file.guarded.is_some()).then_some(Section::RunByThemselves);
+    part(false).map(Section::File).chain(head).chain(part(true).map(Section::File))
+}
+
+/// A piece of a list of changes.
+#[derive(Debug)]
+pub(crate) enum Section<'f> {
+    /// A change.
+    File(&'f FileView),
+    /// From here on follow those that run by themselves.
+    RunByThemselves,
+}
+
+/// The line above changes that run by themselves later.
+pub(crate) fn guarded_head(ui: &Ui) -> String {
+    ui.paint(Role::Warn, "runs by itself later (each is kept only where its path is named):")
+}
+
 /// One line for a change: sign, path and what else is to be known about it.
 pub(crate) fn summary(ui: &Ui, file: &FileView) -> String {
     let (letter, role) = sign(&file.change.kind);
@@ -53,8 +74,8 @@ pub(crate) fn summary(ui: &Ui, file: &FileView) -> String {
     if let Some(kind) = file.drifted {
         line.push_str(&format!("  {}", ui.paint(Role::Warn, &format!("[drifted: {}]", kind.word()))));
     }
-    if file.guarded.is_some() {
-        line.push_str(&format!("  {}", ui.paint(Role::Warn, "[runs by itself]")));
+    if let Some(why) = &file.guarded {
+        line.push_str(&format!("  {}", ui.paint(Role::Warn, &format!("[{}]", escape::name(why)))));
     }
     line
 }

@@ -7,7 +7,7 @@ use engine::view::{Counts, Exit, LaneView, RootChanges, RunView, VerdictView};
 use serde::Serialize;
 
 use super::history::NotTaken;
-use super::{Drift, path, text, time};
+use super::{Drift, Gap, path, text, time};
 use crate::render::report;
 
 /// A lane.
@@ -329,6 +329,7 @@ pub(crate) struct Show {
     drift: Vec<Drift>,
     history: Option<History>,
     missed: Option<NotTaken>,
+    guarded: Vec<Gap>,
     verdict: Option<Verdict>,
     runs: Vec<Run>,
     next: Vec<String>,
@@ -364,6 +365,7 @@ impl Show {
             drift: answer.drift.iter().map(Drift::new).collect(),
             history: answer.history.as_ref().map(History::new),
             missed: answer.missed.as_ref().map(NotTaken::new),
+            guarded: answer.guarded.iter().map(|at| Gap::new(&at.root, &at.path, &at.why)).collect(),
             verdict: answer.verdict.as_ref().map(Verdict::new),
             runs: answer.runs.iter().map(Run::new).collect(),
             next: answer.next.iter().map(report::command).collect(),

@@ -150,6 +150,7 @@ struct Step {
     from: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     part: bool,
+    guarded: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -198,7 +199,15 @@ impl Step {
     fn new(step: &StepView) -> Step {
         let (inner, path_bytes) = text(step.path.as_bytes());
         let from = step.from.as_ref().map(|from| text(from.as_bytes()).0);
-        Step { root: path(&step.root).0, path: inner, path_bytes, what: step.what, from, part: step.part }
+        Step {
+            root: path(&step.root).0,
+            path: inner,
+            path_bytes,
+            what: step.what,
+            from,
+            part: step.part,
+            guarded: step.guarded.clone(),
+        }
     }
 }
 

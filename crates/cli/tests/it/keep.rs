@@ -59,7 +59,11 @@ fn what_runs_by_itself_is_left_out_until_it_is_named() {
         world.write("guard", ".envrc", b"export X=1\n");
         world.write("guard", "plain", b"x\n");
         let ran = world.run(&["keep", "guard", "--yes"]).expect_code(1);
-        assert!(ran.err().contains(".envrc (runs by itself"), "{ran}");
+        assert!(
+            ran.err().contains("runs by itself later: 1 path")
+                && ran.err().contains(".envrc (runs by itself: a shell script"),
+            "{ran}"
+        );
         assert!(ran.err().contains("`lane keep guard .envrc`"), "{ran}");
         assert_eq!(world.content("plain").as_deref(), Some(&b"x\n"[..]));
         assert_eq!(world.content(".envrc"), None);

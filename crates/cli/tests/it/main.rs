@@ -14,6 +14,7 @@ mod diff;
 mod discard;
 mod docs;
 mod export;
+mod guarded;
 mod keep;
 mod ls;
 mod new;

@@ -1,6 +1,7 @@
 //! `diff`: what a lane changed against its base, or how two of its states differ, for every root, narrowed to paths where
 //! asked.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use crate::describe;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
 use crate::find;
+use crate::guarding;
 use crate::history::LaneHistory;
 use crate::lane::{self, OpenLane, RootDelta};
 use crate::selection::{SelectedFile, Selection};
@@ -256,12 +258,9 @@ fn root<'o>(
     guards: bool,
     answer: &mut DiffAnswer<'o>,
 ) -> Result<()> {
-    let guard = if guards { Some(review::guard::Guard::new(&*base)?) } else { None };
+    let mut reasons = if guards { guarding::reasons(&delta.set, &*base, &*inside)? } else { BTreeMap::new() };
     for change in &delta.set.changes {
-        let guarded = match &guard {
-            Some(guard) => guard.check(change, &*inside, &*base)?.map(|reason| reason.text),
-            None => None,
-        };
+        let guarded = reasons.remove(&change.path);
         let meets = |at: &&DriftView| {
             at.root == delta.root && (at.path == change.path || at.path == *change.old_path())
         };

@@ -22,6 +22,7 @@ use crate::describe;
 use crate::engine::{Engine, done};
 use crate::error::{Doing as _, EngineError, Result};
 use crate::find;
+use crate::guarding;
 use crate::keeping;
 use crate::lane::{self, OpenLane, OpenRoot, RootDelta};
 use crate::monitor::{Event, Monitor};
@@ -108,6 +109,8 @@ pub struct StepView {
     pub from: Option<TreePath>,
     /// Only a part of the change: some hunks, lines, the mode or the new place.
     pub part: bool,
+    /// Why it runs by itself later, where it does: its path was named.
+    pub guarded: Option<String>,
 }
 
 /// What a keep would do.
@@ -300,7 +303,11 @@ fn plan_root(
         plan.bytes_needed = 0;
     }
     view.bytes += plan.bytes_needed;
-    view.steps.extend(plan.steps.iter().map(|step| step_view(&delta.root, step, &parts)));
+    let guarded = guarding::reasons(&set, &*base, &inside)?;
+    view.steps.extend(plan.steps.iter().map(|step| StepView {
+        guarded: guarded.get(step.path()).cloned(),
+        ..step_view(&delta.root, step, &parts)
+    }));
     view.set_id_dropped.extend(plan.set_id_dropped.iter().map(|path| (delta.root.clone(), path.clone())));
     for skipped in &plan.skipped {
         match left_out(&delta.root, skipped) {
@@ -329,7 +336,7 @@ fn step_view(root: &Path, step: &Step, parts: &BTreeSet<TreePath>) -> StepView {
         Step::Delete { .. } => ("delete", None),
     };
     let part = parts.contains(step.path());
-    StepView { root: root.to_owned(), path: step.path().clone(), what, from, part }
+    StepView { root: root.to_owned(), path: step.path().clone(), what, from, part, guarded: None }
 }
 
 fn left_out(root: &Path, skipped: &Skipped) -> Option<LeftOut> {

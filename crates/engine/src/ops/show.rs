@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::find;
 use crate::fingerprint::Fingerprint;
+use crate::guarding::{self, GuardedView};
 use crate::history::LaneHistory;
 use crate::lane::{self, OpenLane};
 use crate::missed::{self, Missed};
@@ -41,6 +42,8 @@ pub struct ShowAnswer {
     pub history: Option<HistoryView>,
     /// The last automatic snapshot could not be taken.
     pub missed: Option<Missed>,
+    /// Changes that run by themselves later.
+    pub guarded: Vec<GuardedView>,
     /// The newest verdict on it; `None` where it was never checked.
     pub verdict: Option<VerdictView>,
     /// Its runs, newest first.
@@ -92,6 +95,7 @@ pub fn show(engine: &Engine, request: &ShowRequest) -> Result<ShowAnswer> {
         // A store that cannot be read is told of by whoever needs it.
         history: history(engine, &lane).ok().flatten().filter(|history| history.snapshots > 0),
         missed: missed::read(&lane.home),
+        guarded: guarding::of_lane(&lane, &deltas)?,
         verdict: verify::newest(engine, &lane.row.id, Some(&Fingerprint::of(&deltas)))?,
         runs,
     };

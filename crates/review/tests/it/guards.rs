@@ -56,6 +56,33 @@ fn paths_that_run_by_themselves_are_guarded_with_a_reason() {
         "conf.pth",
         ".yarnrc.yml",
         "x.code-workspace",
+        "lane.toml",
+        ".hg/hgrc",
+        "sub/.jj/repo/config.toml",
+        "rust-toolchain.toml",
+        ".venv/bin/activate",
+        "sub/.venv/bin/python",
+        ".bashrc",
+        "build.rs",
+        "crates/a/build.rs",
+        "Makefile",
+        "sub/makefile",
+        "CMakeLists.txt",
+        "setup.py",
+        "tests/conftest.py",
+        "tox.ini",
+        "Rakefile",
+        "x.gemspec",
+        "build.gradle.kts",
+        "pom.xml",
+        "App.csproj",
+        "Dockerfile",
+        "Dockerfile.dev",
+        "compose.yaml",
+        "web/vite.config.ts",
+        "eslint.config.mjs",
+        "jest.config.js",
+        "vendor/x/build.rs",
     ] {
         let reason = guard.path(&path(name)).unwrap_or_else(|| panic!("{name} is not guarded"));
         assert!(!reason.text.is_empty());
@@ -67,10 +94,6 @@ fn ordinary_files_are_not_guarded() {
     let guard = guard(|_| {});
     for name in [
         "src/main.rs",
-        "build.rs",
-        "Makefile",
-        "setup.py",
-        "conftest.py",
         "package.json",
         "Cargo.toml",
         "README.md",
@@ -83,8 +106,6 @@ fn ordinary_files_are_not_guarded() {
         "husky/x",
         ".vscode/extensions.json",
         ".idea/misc.xml",
-        "vite.config.ts",
-        "Dockerfile",
         ".env",
         ".envrc.example",
         "node_modules/x/.npmrc",
@@ -92,9 +113,140 @@ fn ordinary_files_are_not_guarded() {
         "node_modules/x/.github/workflows/ci.yml",
         "my.travis.yml",
         "src/lefthook.rs",
+        "src/build.rs.txt",
+        "src/app/app.config.ts",
+        "docs/lane.toml",
+        "home/.bashrc",
+        "node_modules/x/Makefile",
+        ".venv/lib/python3/site-packages/x/setup.py",
+        "target/debug/build/x/Makefile",
     ] {
         assert_eq!(guard.path(&path(name)), None, "{name}");
     }
+}
+
+#[test]
+fn what_starts_by_itself_is_guarded_also_where_packages_are_installed() {
+    let guard = guard(|_| {});
+    let name = ".venv/lib/python3/site-packages/evil.pth";
+    assert!(guard.path(&path(name)).is_some());
+}
+
+#[test]
+fn a_directory_is_no_build_script_because_of_its_name() {
+    let world = World::new(
+        |_| {},
+        |l| {
+            write(l.join("build/x"), "x");
+            write(l.join("dune/x"), "x");
+            write(l.join("other/BUILD"), "x");
+        },
+    );
+    assert_eq!(found(&world), ["other/BUILD"]);
+}
+
+#[test]
+fn a_first_line_that_names_a_program_is_guarded_where_it_is_new() {
+    let world = World::new(
+        |o| {
+            write(o.join("same"), "#!/bin/sh\necho 1\n");
+            write(o.join("other"), "#!/bin/sh\necho 1\n");
+            write(o.join("plain"), "echo 1\n");
+            write(o.join("gone"), "#!/bin/sh\necho 1\n");
+        },
+        |l| {
+            write(l.join("same"), "#!/bin/sh\necho 2\n");
+            write(l.join("other"), "#!/tmp/evil\necho 1\n");
+            write(l.join("plain"), "#!/bin/sh\necho 1\n");
+            write(l.join("gone"), "echo 1\n");
+            write(l.join("new"), "#!/usr/bin/env python3\n");
+            write(l.join("no"), "# !/bin/sh\n");
+            write(l.join("short"), "#");
+            write(l.join("target/x"), "#!/bin/sh\n");
+        },
+    );
+    assert_eq!(found(&world), ["new", "other", "plain"]);
+}
+
+#[test]
+fn links_that_stand_in_for_programs_are_guarded_and_others_are_not() {
+    let world = World::new(
+        |o| {
+            write(o.join("tool.sh"), "x");
+            chmod(o.join("tool.sh"), 0o755);
+            write(o.join("src/x"), "x");
+            symlink("../src/x", o.join("src/python")).expect("linked");
+        },
+        |l| {
+            fs::remove_file(l.join("tool.sh")).expect("removed");
+            for (name, target) in [
+                ("tool.sh", "src/x"),
+                ("a/python3.12", "../src/x"),
+                ("a/node", "../src/x"),
+                ("bin/mine", "../src/x"),
+                ("node_modules/.bin/tsc", "../../src/x"),
+                ("node_modules/.bin/node", "../../src/x"),
+                ("a/current", "../src/x"),
+            ] {
+                fs::create_dir_all(l.join(name).parent().expect("a parent")).expect("made");
+                symlink(target, l.join(name)).expect("linked");
+            }
+        },
+    );
+    assert_eq!(found(&world), ["a/node", "a/python3.12", "bin/mine", "node_modules/.bin/node", "tool.sh"]);
+}
+
+#[test]
+fn manifests_are_guarded_only_where_keys_that_name_commands_change() {
+    let world = World::new(
+        |o| {
+            write(o.join("Cargo.toml"), "[package]\nname = 'a'\n[dependencies]\n");
+            write(o.join("b/Cargo.toml"), "[package]\nname = 'b'\n");
+            write(o.join("pyproject.toml"), "[project]\nname = 'a'\n[tool.hatch.build]\nx = 1\n");
+            write(o.join("p/pyproject.toml"), "[project]\nname = 'a'\n");
+            write(o.join("composer.json"), "{}");
+        },
+        |l| {
+            write(l.join("Cargo.toml"), "[package]\nname = 'a'\n[dependencies]\nserde = '1'\n");
+            write(l.join("b/Cargo.toml"), "[package]\nname = 'b'\nbuild = 'src/other.rs'\n");
+            write(l.join("c/Cargo.toml"), "[package]\nname = 'c'\n[lib]\nproc-macro = true\n");
+            write(
+                l.join("pyproject.toml"),
+                "[project]\nname = 'b'\n[tool.hatch.build]\nx = 1\nhooks.x = 1\n",
+            );
+            write(l.join("p/pyproject.toml"), "[project]\nname = 'b'\n");
+            write(l.join("q/pyproject.toml"), "[project\n");
+            write(l.join("composer.json"), "{\"scripts\": {\"post-install-cmd\": \"x\"}}");
+        },
+    );
+    let names = ["b/Cargo.toml", "c/Cargo.toml", "composer.json", "pyproject.toml", "q/pyproject.toml"];
+    assert_eq!(found(&world), names);
+}
+
+#[test]
+fn a_directory_that_git_takes_for_a_repository_is_guarded() {
+    let world = World::new(
+        |_| {},
+        |l| {
+            for name in
+                ["bare/HEAD", "bare/config", "bare/hooks/post-checkout", "bare/refs/x", "bare/objects/x"]
+            {
+                write(l.join(name), "x");
+            }
+            write(l.join("app/config"), "x");
+            write(l.join("app/hooks/useState"), "x");
+        },
+    );
+    assert_eq!(found(&world), ["bare/HEAD", "bare/config", "bare/hooks/post-checkout"]);
+}
+
+#[test]
+fn the_page_of_guarded_files_is_what_the_rules_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guarded.md");
+    let text = fs::read_to_string(&path).expect("docs/guarded.md");
+    let (_, rules) = text.split_once("<!-- rules -->\n").expect("a mark");
+    let page = review::guard::page().expect("rules");
+    assert!(rules == page, "docs/guarded.md should go on after its mark with:\n{page}");
 }
 
 #[test]
