@@ -4,10 +4,11 @@
 //! Invariant: an id of a hunk means one hunk, or is refused. A hunk names no guarded file; a path does.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use review::choice::{Choice, Lines, Part, Take};
-use review::chosen::{has_parts, pair_of};
+use review::chosen::{Chosen, has_parts, pair_of};
 use review::guard::Guard;
 use tree::{Change, ChangeSet, Source, TreePath};
 
@@ -24,19 +25,40 @@ pub(crate) enum RootWish {
     Choice(Choice),
 }
 
+/// What is asked for in each root: nothing, or a wish.
+pub(crate) struct Asked {
+    pub(crate) wishes: Vec<Option<RootWish>>,
+    /// As a selection, where that is wanted.
+    pub(crate) selection: Option<Selection>,
+    /// What the changes were when they were looked at, where that binds.
+    pub(crate) seen: Option<Seen>,
+}
+
+/// Digests by root and path.
+pub(crate) type Seen = BTreeMap<(PathBuf, TreePath), Digest>;
+
 /// The changes of one root with the trees that they lie between.
 pub(crate) struct Ground<'g> {
     pub(crate) root: &'g Path,
+    /// Its name in the ids of hunks.
+    pub(crate) name: Vec<u8>,
     pub(crate) set: &'g ChangeSet,
     pub(crate) base: Box<dyn Source>,
     pub(crate) lane: Box<dyn Source>,
+}
+
+/// The name of a root in the ids of hunks: none for the origin, so that ids do not depend on where a project lies.
+pub(crate) fn hunk_root(index: usize, root: &Path) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt as _;
+    if index == 0 { Vec::new() } else { root.as_os_str().as_bytes().to_vec() }
 }
 
 /// The grounds of a lane, root by root.
 pub(crate) fn grounds<'g>(lane: &OpenLane, deltas: &'g [RootDelta]) -> Result<Vec<Ground<'g>>> {
     let ground = |(root, delta): (&crate::lane::OpenRoot, &'g RootDelta)| {
         let (base, lane) = (root.workspace.base_tree()?, root.workspace.lane_tree()?);
-        Ok(Ground { root: &delta.root, set: &delta.set, base, lane })
+        let name = hunk_root(delta.index, &delta.root);
+        Ok(Ground { root: &delta.root, name, set: &delta.set, base, lane })
     };
     lane.roots.iter().zip(deltas).map(ground).collect()
 }
@@ -95,7 +117,7 @@ pub(crate) fn moved(seen: &[SelectedFile], now: &[SelectedFile]) -> Vec<Moved> {
 /// The ticks of a selection, root by root.
 pub(crate) fn of_selection(selection: &Selection, grounds: &[Ground<'_>]) -> Vec<Choice> {
     let of = |ground: &Ground<'_>| {
-        let mut choice = Choice::default();
+        let mut choice = Choice { root: ground.name.clone(), ..Choice::default() };
         for file in selection.files.iter().filter(|file| file.root == ground.root) {
             if let Some(take) = &file.take {
                 choice.files.insert(file.path.clone(), take.clone());
@@ -120,10 +142,11 @@ pub(crate) fn of_hunks(
     let wanted = missing.clone();
     let mut choices = Vec::with_capacity(grounds.len());
     for (ground, paths) in grounds.iter().zip(asked) {
-        let mut choice = Choice { named: paths.clone(), ..Choice::default() };
+        let mut choice = Choice { root: ground.name.clone(), named: paths.clone(), ..Choice::default() };
         for change in &ground.set.changes {
             let mut part = Part::default();
-            let diff = review::stat::pair_diff(&pair_of(change), &*ground.base, &*ground.lane)?;
+            let diff =
+                review::stat::pair_diff_in(&ground.name, &pair_of(change), &*ground.base, &*ground.lane)?;
             let count = diff.hunks.len();
             for hunk in diff.hunks.into_iter().filter(|hunk| wanted.contains(hunk.id.as_str())) {
                 if !missing.remove(hunk.id.as_str()) {
@@ -155,14 +178,13 @@ pub(crate) fn of_hunks(
     }
 }
 
-/// What is asked for in each root, and as a selection where that is wanted. Refuses where the lane moved on since it was
-/// looked at.
+/// Sorts a request out. Refuses where the lane moved on since it was looked at.
 pub(crate) fn wishes(
     lane: &OpenLane,
     deltas: &[RootDelta],
     asked: &[Vec<TreePath>],
     request: &KeepRequest,
-) -> Result<(Vec<Option<RootWish>>, Option<Selection>)> {
+) -> Result<Asked> {
     let is_everything = request.paths.is_empty();
     let of_paths = |paths: &Vec<TreePath>| {
         let wish = RootWish::Paths(review::select::Selection::of(paths.clone()));
@@ -170,10 +192,13 @@ pub(crate) fn wishes(
     };
     let is_plain = request.selection.is_none() && request.digest.is_none() && request.hunks.is_empty();
     if is_plain && !request.record {
-        return Ok((asked.iter().map(of_paths).collect(), None));
+        return Ok(Asked { wishes: asked.iter().map(of_paths).collect(), selection: None, seen: None });
     }
     let grounds = grounds(lane, deltas)?;
-    let mut now = None;
+    let (mut now, mut seen) = (None, None);
+    let digests = |files: &[SelectedFile]| -> Seen {
+        files.iter().map(|file| ((file.root.clone(), file.path.clone()), file.digest)).collect()
+    };
     if let Some(selection) = &request.selection {
         if selection.lane_id != lane.row.id {
             return Err(EngineError::BadSelection {
@@ -183,10 +208,13 @@ pub(crate) fn wishes(
                 ),
             });
         }
-        now = Some((selection.within.clone(), unmoved(lane, &grounds, selection)?));
+        let files = unmoved(lane, &grounds, selection)?;
+        seen = Some(digests(&files));
+        now = Some((selection.within.clone(), files));
     }
     if let Some(digest) = &request.digest {
-        unmoved_since(lane, &grounds, asked, digest)?;
+        let files = unmoved_since(lane, &grounds, asked, digest)?;
+        seen.get_or_insert_with(Seen::new).extend(digests(&files));
     }
     let mut selection = None;
     if request.record {
@@ -220,7 +248,7 @@ pub(crate) fn wishes(
             asked.iter().map(of_paths).collect()
         }
     };
-    Ok((wishes, selection))
+    Ok(Asked { wishes, selection, seen })
 }
 
 /// The changes that a selection was made on, as they are now: none of them is another one.
@@ -236,22 +264,52 @@ fn unmoved_since(
     grounds: &[Ground<'_>],
     asked: &[Vec<TreePath>],
     digest: &Digest,
-) -> Result<()> {
+) -> Result<Vec<SelectedFile>> {
     if let Some(seen) = crate::shown::recall(&lane.home, digest) {
-        return unmoved(lane, grounds, &seen).map(|_| ());
+        return unmoved(lane, grounds, &seen);
     }
-    if Selection::digest_of(&look(grounds, &[])?) == *digest {
-        return Ok(());
+    let everything = look(grounds, &[])?;
+    if Selection::digest_of(&everything) == *digest {
+        return Ok(everything);
     }
     let within: Vec<(PathBuf, TreePath)> = grounds
         .iter()
         .zip(asked)
         .flat_map(|(ground, paths)| paths.iter().map(|path| (ground.root.to_owned(), path.clone())))
         .collect();
-    if !within.is_empty() && Selection::digest_of(&look(grounds, &within)?) == *digest {
-        return Ok(());
+    if !within.is_empty() {
+        let narrowed = look(grounds, &within)?;
+        if Selection::digest_of(&narrowed) == *digest {
+            return Ok(narrowed);
+        }
     }
     Err(EngineError::MovedOn { name: lane.row.name.clone(), moved: Vec::new() })
+}
+
+/// Takes the content of what is asked for out of a live lane, and looks at it once more: from here on nobody inside can
+/// change what is kept. Answers what is no longer as it was looked at.
+pub(crate) fn hold(
+    root: &Path,
+    chosen: &mut Chosen<'_>,
+    base: &dyn Source,
+    place: BorrowedFd<'_>,
+    seen: &Seen,
+    is_part: &dyn Fn(&TreePath) -> bool,
+) -> Result<Vec<Moved>> {
+    let Chosen { set, selection, tree } = chosen;
+    // Of parts the ids of the hunks say what they are, and their content is ours already.
+    let is_held = |change: &Change| selection.asks_for(change) && !is_part(&change.path);
+    review::held::hold(set, tree, place, &is_held)?;
+    let mut moved = Vec::new();
+    for change in set.changes.iter().filter(|change| is_held(change)) {
+        let before = seen.get(&(root.to_owned(), change.path.clone()));
+        let now = review::digest::of_change(change, base, &*tree)?;
+        if before.is_none_or(|before| *before != now) {
+            let how = if before.is_some() { MovedHow::Changed } else { MovedHow::New };
+            moved.push(Moved { root: root.to_owned(), path: change.path.clone(), how });
+        }
+    }
+    Ok(moved)
 }
 
 fn tick(selection: &mut Selection, grounds: &[Ground<'_>], choices: &[Choice]) {

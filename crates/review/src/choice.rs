@@ -10,6 +10,8 @@ use tree::TreePath;
 /// What is ticked in one root, by the path that a list of changes shows ([`crate::flat::Pair::path`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
+    /// The root in the ids of hunks: its path, empty for the first one.
+    pub root: Vec<u8>,
     /// What is taken of each ticked change; of others nothing is.
     pub files: BTreeMap<TreePath, Take>,
     /// Guarded paths that are taken all the same, because a person named them.

@@ -16,7 +16,7 @@ use crate::flat::{self, Pair};
 use crate::read::{self, TEXT_LIMIT};
 use crate::select::{Exact, Selection};
 use crate::splice::{self, Extent};
-use crate::stat::pair_diff;
+use crate::stat::pair_diff_in;
 
 /// What a choice comes to.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub fn choose<'a>(
         exact.own.insert(change.path.clone());
         exact.own.insert(change.old_path().clone());
     }
-    let mut work = Work { set: set.clone(), base, tree, place, exact };
+    let mut work = Work { set: set.clone(), root: &choice.root, base, tree, place, exact };
     for (path, take) in &choice.files {
         // Sorted by path, as every set is.
         let at = set.changes.binary_search_by(|change| change.path.cmp(path));
@@ -94,6 +94,7 @@ fn only_goes_along(change: &Change, moved: &[(TreePath, TreePath)]) -> bool {
 
 struct Work<'w, 'a> {
     set: ChangeSet,
+    root: &'w [u8],
     base: &'w dyn Source,
     tree: Composed<'a>,
     place: BorrowedFd<'w>,
@@ -121,7 +122,7 @@ impl Work<'_, '_> {
             return Err(Error::WholeOnly { path: path.clone() });
         }
         let pair = pair_of(change);
-        let diff = pair_diff(&pair, self.base, &self.tree)?;
+        let diff = pair_diff_in(self.root, &pair, self.base, &self.tree)?;
         if diff.binary && !part.hunks.is_empty() {
             return Err(Error::WholeOnly { path: path.clone() });
         }

@@ -74,17 +74,31 @@ impl<'a> Composed<'a> {
     /// `path` is a regular file with this content, with mode, owner and attributes as in `like` and `xattrs`. Answers
     /// the entry that it shows from now on: this is what a change of the path must name as its new side.
     pub fn put(&mut self, path: &TreePath, content: Made, like: &Entry, xattrs: Vec<Xattr>) -> Result<Entry> {
-        let file = content.0;
+        // One name: it is never taken for another name of a lane's file.
+        self.insert(path, content.0, &Entry { nlink: 1, ..like.clone() }, xattrs)
+    }
+
+    /// As [`Composed::put`], with as many names as `like` has: the same file may be put at several paths.
+    pub(crate) fn put_held(
+        &mut self,
+        path: &TreePath,
+        file: OwnedFd,
+        like: &Entry,
+        xattrs: Vec<Xattr>,
+    ) -> Result<Entry> {
+        self.insert(path, file, like, xattrs)
+    }
+
+    fn insert(&mut self, path: &TreePath, file: OwnedFd, like: &Entry, xattrs: Vec<Xattr>) -> Result<Entry> {
         let is = tree::dir::entry_of(&meta::stat_fd(&file)?);
         let entry = Entry {
             kind: Kind::File,
             mode: like.mode,
             uid: like.uid,
             gid: like.gid,
+            nlink: like.nlink,
             rdev: 0,
             target: Vec::new(),
-            // One name: it is never taken for another name of a lane's file.
-            nlink: 1,
             ..is
         };
         self.bring_dirs(path)?;

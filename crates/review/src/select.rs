@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tree::{ChangeSet, TreePath};
+use tree::{Change, ChangeSet, TreePath};
 
 use crate::flat::Pair;
 use crate::guard::Reason;
@@ -43,7 +43,7 @@ impl Exact {
     }
 
     /// True where a change other than this one speaks of `at`.
-    pub(crate) fn own_other(&self, set: &ChangeSet, this: &tree::Change, at: &TreePath) -> bool {
+    pub(crate) fn own_other(&self, set: &ChangeSet, this: &Change, at: &TreePath) -> bool {
         set.changes.iter().any(|change| change.path != this.path && change.path == *at)
     }
 }
@@ -61,6 +61,11 @@ impl Selection {
             Selection::Paths(paths) => paths.iter().any(|asked| path.starts_with(asked)),
             Selection::Exact(exact) => exact.covers(path),
         }
+    }
+
+    /// True where a change is asked for.
+    pub fn asks_for(&self, change: &Change) -> bool {
+        self.asks(&crate::chosen::pair_of(change), &TreePath::clone)
     }
 
     /// True where the change of `pair` is asked for. `before` says where a path of it stood before directories moved.

@@ -32,6 +32,11 @@ pub struct FileStat {
 /// The line diff of both sides of a pair. A side that is no file has no lines; a link is compared by
 /// its target. Hunk ids include the path.
 pub fn pair_diff(pair: &Pair, base: &dyn Source, lane: &dyn Source) -> Result<FileDiff> {
+    pair_diff_in(b"", pair, base, lane)
+}
+
+/// As [`pair_diff`], with hunk ids that also tell roots apart: `root` is the root's path, empty for the first one.
+pub fn pair_diff_in(root: &[u8], pair: &Pair, base: &dyn Source, lane: &dyn Source) -> Result<FileDiff> {
     let side = |source, name, side: &Option<(TreePath, Entry)>| match side {
         Some((path, entry)) if matches!(entry.kind, Kind::File | Kind::Symlink) => {
             // Too large for lines reads as binary.
@@ -47,7 +52,12 @@ pub fn pair_diff(pair: &Pair, base: &dyn Source, lane: &dyn Source) -> Result<Fi
     if (had && old.is_none()) || (has && new.is_none()) {
         return Ok(FileDiff { binary: true, ..FileDiff::default() });
     }
-    Ok(diff::named_diff(pair.path().as_bytes(), old.as_deref(), new.as_deref()))
+    // No path holds a NUL.
+    let name = match root {
+        b"" => pair.path().as_bytes().to_vec(),
+        _ => [root, b"\0", pair.path().as_bytes()].concat(),
+    };
+    Ok(diff::named_diff(&name, old.as_deref(), new.as_deref()))
 }
 
 /// The statistics of a change set: files, links and pipes, in the order of [`flat::flatten`].

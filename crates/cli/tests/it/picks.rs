@@ -1,6 +1,6 @@
 //! `lane keep` of parts: hunks by id, selections that are saved and replayed, digests, and the questions of `-i`.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -284,6 +284,118 @@ fn a_selection_is_read_from_stdin() {
         running.feed(&saved);
         running.wait(PATIENCE).expect_code(0);
         assert_eq!(world.content("new").as_deref(), Some(&b"new\n"[..]));
+    });
+}
+
+#[test]
+fn a_live_lane_is_kept_as_it_was_looked_at_or_not_at_all() {
+    each(|world| {
+        world.env.write(&world.project.join("old"), b"old\n");
+        world.lane("live");
+        world.ok(&["run", "-d", "-n", "live", "--", "sleep", "600"]);
+        let script = "echo one >twin; ln twin other; printf 'x\\r\\ny' >ends; chmod 640 ends; rm old; mkdir d; : >d/empty";
+        world.ok(&["exec", "live", "--", "sh", "-c", script]);
+        world.ok(&["export", "live", "../wanted"]);
+        let digest = || world.json(&["diff", "live"])["digest"].as_str().unwrap().to_owned();
+        let stale = digest();
+        // The same length and the same date: only the bytes tell.
+        let swap = "touch -r twin stamp; printf 'two\\n' >twin; touch -r stamp twin; rm stamp";
+        world.ok(&["exec", "live", "--", "sh", "-c", swap]);
+        let before = Listing::of(&world.project);
+        let ran = world.run(&["keep", "live", "--digest", &stale, "--yes"]).expect_code(1);
+        assert!(ran.err().contains("twin: changed") && ran.err().contains("other: changed"), "{ran}");
+        before.assert_same(&Listing::of(&world.project));
+        world.ok(&["exec", "live", "--", "sh", "-c", "printf 'one\\n' >twin"]);
+        assert_eq!(digest(), stale);
+        world.ok(&["keep", "live", "--digest", &stale, "--yes"]);
+        Plain::without(&world.project, &[".git"]).assert_same(&Plain::of(&world.env.project("wanted")));
+        assert_eq!(std::fs::metadata(world.project.join("twin")).unwrap().nlink(), 2);
+        world.ok(&["stop", "live"]);
+    });
+}
+
+#[test]
+fn parts_of_what_real_programs_renamed_and_deleted_are_kept_and_the_rest_afterwards() {
+    each(|world| {
+        for i in 0..4 {
+            world
+                .env
+                .write(&world.project.join(format!("lib/part{i}")), &[b"part\n", &*page(&[], "\n")].concat());
+        }
+        world.env.write(&world.project.join("lib/first"), &[b"first\n", &*page(&[], "\r\n")].concat());
+        world.env.write(&world.project.join("gone/a"), b"1\n2\n3\n");
+        world.env.write(&world.project.join("gone/b"), b"b\n");
+        world.lane("real");
+        let script = "mv lib lib2; sed -i -e 's/^3$/3!/' -e 's/^30$/30!/' lib2/part1; sed -i 's/^9\\r$/9!\\r/' lib2/first; rm -r gone";
+        world.ok(&["exec", "real", "--", "sh", "-c", script]);
+        world.ok(&["export", "real", "../wanted"]);
+        let diff = world.json(&["diff", "real"]);
+        let files = diff["files"].as_array().unwrap();
+        let renamed: Vec<&str> = files
+            .iter()
+            .filter(|file| file["kind"] == "rename")
+            .map(|file| file["path"].as_str().unwrap())
+            .collect();
+        assert_eq!(renamed, ["lib2", "lib2/first", "lib2/part1"], "{diff}");
+        // A hunk of a renamed file, without the rename: it goes to the file's old place.
+        let part = ids(world, "real", "lib2/part1");
+        world.ok(&["keep", "real", "--hunk", &part[1], "--yes"]);
+        let kept = world.content("lib/part1").unwrap();
+        assert!(kept.ends_with(&page(&[30], "\n")), "{}", kept.escape_ascii());
+        assert!(!world.project.join("lib2").exists());
+        // One line of a deleted file.
+        let diff = world.json(&["diff", "real"]);
+        let files: Vec<Value> = diff["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|file| {
+                let mut ticked =
+                    json!({"root": file["root"], "path": file["path"], "digest": file["digest"], "take": "none"});
+                if file["path"] == "gone/a" {
+                    ticked["take"] = "part".into();
+                    ticked["hunks"] = json!([{"id": file["hunks"][0]["id"], "lines": [2]}]);
+                }
+                ticked
+            })
+            .collect();
+        let document = json!({
+            "format": "lane.selection/1", "lane": "real", "lane_id": diff["lane_id"], "digest": diff["digest"], "files": files,
+        });
+        world.ok(&["keep", "--selection", &save(world, "lines.json", &document), "--yes"]);
+        assert_eq!(world.content("gone/a").as_deref(), Some(&b"1\n3\n"[..]));
+        assert!(world.project.join("gone/b").exists());
+        // The rest of it all.
+        world.ok(&["keep", "real", "--yes"]);
+        Plain::without(&world.project, &[".git"]).assert_same(&Plain::of(&world.env.project("wanted")));
+        assert_eq!(world.json(&["diff", "real"])["files"], json!([]));
+    });
+}
+
+#[test]
+fn a_hunk_of_a_further_root_is_kept_there() {
+    each(|world| {
+        let sibling = world.env.make_dir("lib");
+        for dir in [&world.project, &sibling] {
+            world.env.write(&dir.join("same"), &page(&[], "\n"));
+        }
+        let strategy = if world.made == crate::world::Made::Overlay { "overlay" } else { "copy" };
+        world.ok(&["new", "two", "--also", "../lib", "--strategy", strategy]);
+        world.ok(&[
+            "exec",
+            "two",
+            "--",
+            "sh",
+            "-c",
+            "sed -i 's/^3$/3!/' same; sed -i 's/^3$/3!/' ../lib/same",
+        ]);
+        let diff = world.json(&["diff", "two"]);
+        let id = |at: usize| diff["files"][at]["hunks"][0]["id"].as_str().unwrap().to_owned();
+        // The same change of the same path: only the root tells them apart.
+        assert_ne!(id(0), id(1), "{diff}");
+        world.ok(&["keep", "two", "--hunk", &id(1), "--yes"]);
+        assert_eq!(std::fs::read(sibling.join("same")).unwrap(), page(&[3], "\n"));
+        assert_eq!(world.content("same").unwrap(), page(&[], "\n"));
     });
 }
 

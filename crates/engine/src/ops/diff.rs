@@ -105,7 +105,8 @@ impl DiffAnswer<'_> {
     pub fn content(&self, file: &FileView) -> Result<FileDiff> {
         let trees = &self.trees[file.root_index];
         let pair = review::chosen::pair_of(&file.change);
-        Ok(review::stat::pair_diff(&pair, &*trees.base, &*trees.lane)?)
+        let root = crate::picking::hunk_root(file.root_index, &file.root);
+        Ok(review::stat::pair_diff_in(&root, &pair, &*trees.base, &*trees.lane)?)
     }
 
     /// Every change of the diff with its digest, to be ticked: none is yet. Reads all content that the changes speak of.

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use kernel::lock::Lock;
 use review::apply::{self, NoFaults, Options, Places};
 use review::choice::{Choice, Take};
+use review::chosen::Chosen;
 use review::composed::Composed;
 use review::plan::{KeepPlan, Skipped, Step, Why, Wish};
 use serde_json::json;
@@ -26,7 +27,7 @@ use crate::guarding;
 use crate::keeping;
 use crate::lane::{self, OpenLane, OpenRoot, RootDelta};
 use crate::monitor::{Event, Monitor};
-use crate::picking::{RootWish, wishes};
+use crate::picking::{self, Asked, RootWish, Seen, wishes};
 use crate::policy::{CheckView, Gate, Planned};
 use crate::selection::{Digest, SelectedFile, Selection};
 use crate::view::{DriftView, LaneView};
@@ -174,7 +175,7 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
     let deltas = lane.changes()?;
     deltas.iter().for_each(|delta| tell_parted(delta, monitor));
     let drift = lane.drift(&deltas)?;
-    let (wishes, selection) = wishes(&lane, &deltas, &asked, request)?;
+    let Asked { wishes, selection, seen } = wishes(&lane, &deltas, &asked, request)?;
     let is_everything = request.paths.is_empty() && request.hunks.is_empty() && request.selection.is_none();
     let mut view = KeepView {
         lane: view,
@@ -196,16 +197,10 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
         };
         let suspect = is_everything && view.lane.base.other_boot;
         let place = lane.home.dir().fd.as_fd();
-        roots.push(plan_root(
-            root,
-            delta,
-            wish,
-            (inside, place),
-            &drift,
-            suspect,
-            request.set_id,
-            &mut view,
-        )?);
+        // Only who is inside could change it between this look and the keep.
+        let seen = seen.as_ref().filter(|_| is_live);
+        let job = RootJob { wish, inside, place, seen, suspect, set_id: request.set_id };
+        roots.push(plan_root(root, delta, job, &drift, &mut view)?);
     }
     view.checks = hold_to(&gate, engine, &lane, &roots)?;
     let selection = selection.map(|selection| record(selection, &view));
@@ -260,26 +255,44 @@ fn tell_parted(delta: &RootDelta, monitor: &mut dyn Monitor) {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "one call, and each is another thing")]
+/// What is to be planned in one root.
+struct RootJob<'j> {
+    wish: RootWish,
+    inside: Composed<'static>,
+    /// A directory of ours, for content that no tree has.
+    place: BorrowedFd<'j>,
+    /// What was looked at, where somebody inside could still change it.
+    seen: Option<&'j Seen>,
+    suspect: bool,
+    set_id: bool,
+}
+
 fn plan_root(
     root: &OpenRoot,
     delta: RootDelta,
-    wish: RootWish,
-    (inside, place): (Composed<'static>, BorrowedFd<'_>),
+    job: RootJob<'_>,
     drift: &[DriftView],
-    suspect: bool,
-    set_id: bool,
     view: &mut KeepView,
 ) -> Result<RootPlan> {
     let base = root.workspace.base_tree()?;
-    let (set, selection, inside, parts) = match wish {
-        RootWish::Paths(selection) => (delta.set, selection, inside, BTreeSet::new()),
+    let (mut chosen, parts) = match job.wish {
+        RootWish::Paths(selection) => {
+            (Chosen { set: delta.set, selection, tree: job.inside }, BTreeSet::new())
+        }
         RootWish::Choice(choice) => {
             let parts = part_paths(&delta.set, &choice);
-            let chosen = review::chosen::choose(&delta.set, &*base, inside, &choice, place)?;
-            (chosen.set, chosen.selection, chosen.tree, parts)
+            (review::chosen::choose(&delta.set, &*base, job.inside, &choice, job.place)?, parts)
         }
     };
+    if let Some(seen) = job.seen {
+        let is_part = |path: &TreePath| parts.contains(path);
+        let moved = picking::hold(&delta.root, &mut chosen, &*base, job.place, seen, &is_part)?;
+        if !moved.is_empty() {
+            return Err(EngineError::MovedOn { name: view.lane.name.clone(), moved });
+        }
+    }
+    let Chosen { set, selection, tree: inside } = chosen;
+    let (suspect, set_id) = (job.suspect, job.set_id);
     let drift: Vec<review::plan::Drifted> = drift
         .iter()
         .filter(|at| at.root == delta.root)

@@ -141,7 +141,7 @@ fn hunks(diff: &FileDiff, dice: &[bool]) -> Take {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn all_hunks_are_the_new_content_and_none_the_old((old, new) in edited()) {
@@ -193,6 +193,31 @@ proptest! {
             now = splice(&now, &left, &BTreeMap::from([(hunk.id.clone(), Lines::All)]));
         }
         prop_assert_eq!(text(&now), text(&at_once));
+    }
+
+    /// Hunks taken one by one, each by the id that the first diff gave it: in every order the same as all at once, or
+    /// refused because the id means nothing any more (the file has the same hunk several times).
+    #[test]
+    fn hunks_taken_by_their_first_ids_in_any_order_are_those_taken_at_once(
+        (old, new) in edited(), dice in prop::collection::vec(any::<bool>(), 1..12), order in any::<u64>(),
+    ) {
+        let diff = file_diff(Some(&old), Some(&new));
+        let take = hunks(&diff, &dice);
+        let mut ids: Vec<&String> = take.keys().collect();
+        ids.sort_by_key(|id| id.bytes().fold(order, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)));
+        let mut now = old.clone();
+        let mut refused = false;
+        for id in ids {
+            let left = rest(&now, &new);
+            let one = Take::from([(id.clone(), Lines::All)]);
+            match extent(&left, &one) {
+                Ok(_) => now = splice(&now, &left, &one),
+                Err(_) => refused = true,
+            }
+        }
+        if !refused {
+            prop_assert_eq!(text(&now), text(&splice(&old, &diff, &take)));
+        }
     }
 
     /// A hunk that is left keeps its id when another one of the file was taken, unless the file has it twice.
@@ -247,5 +272,27 @@ proptest! {
         };
         let of = |content: &[u8]| content.split_inclusive(|b| *b == b'\n').count();
         prop_assert_eq!(of(&part), of(&old) + count(LineKind::Added) - count(LineKind::Removed));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// A NUL behind the first 8000 bytes is text like any other byte.
+    #[test]
+    fn nul_bytes_far_into_a_content_splice_like_others(
+        (old, new) in edited(), dice in prop::collection::vec(any::<bool>(), 1..40),
+    ) {
+        let with_nul = |content: &[u8]| -> Vec<u8> {
+            let far: Vec<u8> = content.iter().map(|byte| if *byte == b'a' { 0 } else { *byte }).collect();
+            [b"x\n".repeat(4000), far].concat()
+        };
+        let (old, new) = (with_nul(&old), with_nul(&new));
+        let diff = file_diff(Some(&old), Some(&new));
+        prop_assert!(!diff.binary);
+        prop_assert_eq!(splice(&old, &diff, &all(&diff)), new.clone());
+        let part = splice(&old, &diff, &subset(&diff, &dice));
+        let left = rest(&part, &new);
+        prop_assert_eq!(splice(&part, &left, &all(&left)), new);
     }
 }

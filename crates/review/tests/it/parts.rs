@@ -6,10 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use proptest::prelude::*;
-use review::apply::{NoFaults, Options, Places, execute};
+use review::apply::{Faults, NoFaults, Options, Places, execute};
 use review::choice::{Choice, Lines, Part, Take};
 use review::chosen::{Chosen, choose, pair_of};
 use review::composed::Composed;
+use review::digest::of_change;
+use review::held::hold;
 use review::plan::{KeepPlan, Why, Wish, plan};
 use review::splice::Missing;
 use review::stat::pair_diff;
@@ -17,10 +19,11 @@ use review::{Error, Result};
 use testkit::Plain;
 use tree::ChangeKind;
 
-use crate::world::{World, change_rich, chmod, fill_rich, path, write, xattr};
+use crate::world::{Shape, World, change_rich, chmod, fill_rich, path, write, xattr};
 
 fn whole(paths: &[&str]) -> Choice {
-    Choice { files: paths.iter().map(|text| (path(text), Take::Whole)).collect(), named: Vec::new() }
+    let files = paths.iter().map(|text| (path(text), Take::Whole)).collect();
+    Choice { files, ..Choice::default() }
 }
 
 fn with(mut choice: Choice, at: &str, part: Part) -> Choice {
@@ -343,6 +346,92 @@ fn a_part_of_a_guarded_file_needs_its_name_and_a_part_without_the_executable_bit
     choice.named.push(path(".envrc"));
     keep(&world, &with(choice, "run.txt", Part::default()));
     assert_eq!(text(&world, ".envrc").matches('!').count(), 1);
+}
+
+#[test]
+fn held_content_is_kept_whatever_becomes_of_the_lane_meanwhile() {
+    let world = World::new(fill_rich, change_rich);
+    let mut choice = Choice::default();
+    for change in world.set().changes {
+        choice.named.push(change.path.clone());
+        choice.files.insert(change.path, Take::Whole);
+    }
+    let wanted = Plain::of(&world.lane());
+    let mut chosen = chosen(&world, &choice).expect("chosen");
+    let (base, lane) = world.trees();
+    let before: Vec<_> =
+        chosen.set.changes.iter().map(|c| of_change(c, &base, &lane).expect("read")).collect();
+    let place = tree::DirTree::open(&world.beside()).expect("open");
+    let selection = chosen.selection.clone();
+    hold(&mut chosen.set, &mut chosen.tree, place.fd(), &|change| selection.asks_for(change)).expect("held");
+    let after: Vec<_> =
+        chosen.set.changes.iter().map(|c| of_change(c, &base, &chosen.tree).expect("read")).collect();
+    assert_eq!(before, after);
+    // The same size and time, and other bytes: nothing but the content tells.
+    let edit = world.lane().join("src/edit.txt");
+    let stat = fs::metadata(&edit).expect("stat");
+    write(edit.clone(), "ONE\nTWO\nTHREE\n".get(..stat.len() as usize).expect("as long"));
+    let file = fs::File::options().append(true).open(&edit).expect("open");
+    file.set_modified(stat.modified().expect("a time")).expect("set");
+    let wish = Wish { set: &chosen.set, selection: &chosen.selection, drift: &[], set_id: true };
+    let plan = plan(&wish, &base, &chosen.tree).expect("a plan");
+    let places = Places { staging: Some(&world.beside()), journal: &world.journal() };
+    execute(&plan, base.fd(), &chosen.tree, &places, &Options::default(), &NoFaults).expect("kept");
+    assert!(plan.is_complete(), "{:?}", plan.skipped);
+    wanted.assert_same(&Plain::of(&world.origin()));
+    world.assert_no_residue();
+}
+
+#[test]
+fn a_failure_at_any_step_of_a_keep_of_parts_leaves_everything_as_before() {
+    struct Nth(usize, std::cell::Cell<usize>);
+    impl Faults for Nth {
+        fn at(&self, step: &'static str, _: &tree::TreePath) -> std::result::Result<(), kernel::Errno> {
+            // A refusal there is no failure: the keep goes on without exchanging names.
+            if step == "exchange at all" {
+                return Ok(());
+            }
+            let now = self.1.replace(self.1.get() + 1);
+            if now == self.0 { Err(kernel::Errno::IO) } else { Ok(()) }
+        }
+    }
+    let world = World::new(
+        |o| {
+            write(o.join("a"), page(&[], "\r\n"));
+            write(o.join("dir/gone"), "a\nb\nc\n");
+        },
+        |l| {
+            write(l.join("a"), page(&[1, 15], "\r\n"));
+            fs::remove_dir_all(l.join("dir")).expect("removed");
+            write(l.join("new/file"), "1\n2\n");
+        },
+    );
+    let mut choice = with(Choice::default(), "a", hunks(&world, "a", &[1]));
+    choice = with(choice, "dir/gone", lines(&world, "dir/gone", &[2]));
+    choice = with(choice, "new/file", lines(&world, "new/file", &[1]));
+    let before = Shape::of(&world.origin());
+    for at in 0.. {
+        let chosen = chosen(&world, &choice).expect("chosen");
+        let (base, _) = world.trees();
+        let wish = Wish { set: &chosen.set, selection: &chosen.selection, drift: &[], set_id: false };
+        let plan = plan(&wish, &base, &chosen.tree).expect("a plan");
+        let places = Places { staging: Some(&world.beside()), journal: &world.journal() };
+        let fault = Nth(at, std::cell::Cell::new(0));
+        match execute(&plan, base.fd(), &chosen.tree, &places, &Options::default(), &fault) {
+            Err(_) => {
+                before.assert_same(&Shape::of(&world.origin()), &format!("step {at}"));
+                world.assert_no_residue();
+            }
+            Ok(report) if report.leftover.is_some() => {
+                review::apply::recover(&world.journal(), &base).expect("recovered");
+                assert!(at > 10, "only {at} steps");
+                break;
+            }
+            Ok(_) => panic!("step {at} was not reached"),
+        }
+    }
+    assert_eq!(fs::read_to_string(world.origin().join("a")).expect("read"), page(&[15], "\r\n"));
+    assert_eq!((text(&world, "dir/gone").as_str(), text(&world, "new/file").as_str()), ("a\\nc\\n", "1\\n"));
 }
 
 #[test]
