@@ -155,6 +155,13 @@ pub fn set_times_at(dir: impl AsFd, name: &[u8], mtime: (i64, u32)) -> Result<()
         .asked("utimensat", name)
 }
 
+/// Gives `name` in `dir` (a link: the link) the time of now, as a write would.
+pub fn touch_at(dir: impl AsFd, name: &[u8]) -> Result<()> {
+    let (dir, now) = (dir.as_fd(), Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW });
+    let times = Timestamps { last_access: now, last_modification: now };
+    retry(|| rustix::fs::utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)).asked("utimensat", name)
+}
+
 /// Sets access and modification time of an open file or directory to `mtime`.
 pub fn set_times_fd(fd: impl AsFd, mtime: (i64, u32)) -> Result<()> {
     let fd = fd.as_fd();

@@ -1,38 +1,46 @@
-//! Putting a plan into the origin: the only code of the project that writes there.
+//! Putting a plan into the origin, and taking it out again: the only code of the project that writes there.
 //!
 //! Three phases. Look: is there room, and is every target still what the plan saw? Stage: make all new
 //! objects in a directory beside the origin and put them on disk. Move: publish the journal, then
 //! rename, each target looked at right before and again after, what it displaced kept in the staging
-//! directory. Only when all of it stands is the journal closed and the displaced thrown away.
+//! directory. Only when all of it stands is the journal closed. What was displaced is thrown away then, or stays
+//! with a record by which the keep can be undone: the same acts turned round, in the same three phases.
 //!
 //! Invariant: after any error, and after [`recover`] following a kill at any instant, the origin is as
-//! it was before (names, inodes, content, modes, modification times) or as the plan says, and no edit
-//! that somebody made meanwhile is lost. A name is never truncated or written in place.
+//! it was before (names, inodes, content, modes, modification times) or as the plan says, in every root of the keep
+//! alike, and no edit that somebody made meanwhile is lost. A name is never truncated or written in place.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use kernel::{Errno, lock, meta, node, open, publish};
-use tree::{Source, TreePath, remove::remove_tree};
+use kernel::Errno;
+use tree::{Source, TreePath};
 
-use crate::error::{Error, Result, Stepping as _};
+use crate::error::{Error, Result};
 use crate::plan::KeepPlan;
 
 mod acts;
+mod closing;
+mod copies;
+mod digest;
+mod files;
 mod journal;
 mod look;
+mod record;
+mod recovery;
+mod reverse;
 mod site;
 mod stage;
 mod undo;
 mod units;
+mod work;
 
-use acts::Acts;
-use journal::{Journal, State};
-use site::Site;
+use journal::{Op, Peer};
+pub use record::{Kept, forget, kept};
+pub use recovery::{Outcome, Recovered, is_interrupted, recover, recover_with};
 pub(crate) use stage::is_carried as carried;
 pub use undo::LeftAlone;
-use units::Units;
+use work::Work;
 
 /// Where things that are not the origin's are put meanwhile.
 #[derive(Debug, Clone, Copy)]
@@ -84,28 +92,38 @@ pub struct KeepReport {
     pub leftover: Option<PathBuf>,
 }
 
-/// How an interrupted keep ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// There was none.
-    Nothing,
-    /// The origin is as it was before.
-    RolledBack,
-    /// All acts had been done; only refuse was left.
-    Finished,
+/// One root of a keep.
+#[derive(Clone, Copy)]
+pub struct Root<'a> {
+    /// What is to be done.
+    pub plan: &'a KeepPlan,
+    /// The directory that the plan's base was read from.
+    pub origin: BorrowedFd<'a>,
+    /// Its path, under which a later process finds it.
+    pub path: &'a Path,
+    /// Where the new objects are read from.
+    pub lane: &'a dyn Source,
+    /// Where things are put meanwhile.
+    pub places: Places<'a>,
 }
 
-/// What [`recover`] found and did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recovered {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// Entries that somebody changed meanwhile, and that were left as they are.
-    pub left: Vec<LeftAlone>,
+impl std::fmt::Debug for Root<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Root").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
-/// Does what the plan says, whole or not at all. `origin` is the directory that the plan's base was
-/// read from.
+/// A keep of which a record is to stay, so that it can be undone.
+#[derive(Debug, Clone, Copy)]
+pub struct Naming<'a> {
+    /// Letters and digits. No two keeps of a project have the same.
+    pub id: &'a str,
+    /// Whatever the caller wants to find in the record.
+    pub about: &'a [u8],
+}
+
+/// Does what the plan says, whole or not at all, and leaves nothing by which it could be undone. `origin` is the
+/// directory that the plan's base was read from.
 pub fn execute(
     plan: &KeepPlan,
     origin: impl AsFd,
@@ -114,303 +132,182 @@ pub fn execute(
     options: &Options,
     faults: &dyn Faults,
 ) -> Result<KeepReport> {
-    let origin = origin.as_fd();
-    let top = TreePath::root();
-    let parent = stage_parent(origin, places.staging)?;
-    look::room(plan, &parent, places.staging)?;
-    let journal_dir = open::root_dir(places.journal).stepping("open the journal directory", &top)?;
-    let _lock = take_lock(&journal_dir, places.journal)?;
-    if meta::stat_at_if_there(&journal_dir, journal::NAME).stepping("stat the journal", &top)?.is_some() {
-        return Err(Error::JournalOpen { place: places.journal.to_owned() });
-    }
-    let mut report = KeepReport { steps: plan.steps.len(), ..KeepReport::default() };
-    if plan.steps.is_empty() {
-        return Ok(report);
-    }
-    let units = Units::of(&plan.steps);
-    look::ahead(&units, origin, &parent)?;
+    let root = Root { plan, origin: origin.as_fd(), path: Path::new(""), lane, places: *places };
+    execute_all(&[root], None, options, faults)?.pop().ok_or(Error::NothingToDo)
+}
 
-    let stat = meta::stat_fd(origin).stepping("stat", &top)?;
-    let mut journal = Journal {
-        state: State::Staging,
-        origin: stat.ino,
-        parent: places.staging.map(Path::to_path_buf),
-        stage: free_name(&parent)?,
-        ops: Vec::new(),
-        dirs: vec![journal::DirTime {
-            path: top.clone(),
-            ino: stat.ino,
-            mtime: tree::Time { sec: stat.mtime.0, nsec: stat.mtime.1 },
-            names_change: false,
-        }],
-    };
-    journal.publish(&journal_dir).stepping("publish the journal", &top)?;
-    let work = Work { origin, lane, options, faults, journal_dir: &journal_dir, parent: &parent };
-    match work.run(&units, &mut journal, &mut report) {
-        Ok(()) => {
-            let closed = work.close(&journal);
-            if closed.is_err() {
-                // Everything stands and is recorded as done: what is left is refuse, not a failure.
-                report.leftover = Some(stage_path(&journal));
-            }
-            Ok(report)
+/// Does what the plans of several roots say, all of them or none; the first one leads, with or without steps.
+pub fn execute_all(
+    roots: &[Root<'_>],
+    naming: Option<Naming<'_>>,
+    options: &Options,
+    faults: &dyn Faults,
+) -> Result<Vec<KeepReport>> {
+    if let Some(naming) = naming
+        && !journal::is_id(naming.id.as_bytes())
+    {
+        return Err(Error::NoSuchKeep { id: naming.id.to_owned() });
+    }
+    let mut works = Vec::with_capacity(roots.len());
+    for root in roots {
+        works.push(Work::keep(root, options, faults)?);
+    }
+    if works.iter().all(Work::is_empty) {
+        return Ok(works.into_iter().map(|work| work.report).collect());
+    }
+    let peers: Vec<Peer> = roots
+        .iter()
+        .map(|root| Peer { journal: root.places.journal.to_owned(), origin: root.path.to_owned() })
+        .collect();
+    for work in &mut works {
+        if peers.len() > 1 {
+            work.journal.peers.clone_from(&peers);
         }
-        Err(cause) => Err(work.take_back(&journal, cause)),
-    }
-}
-
-/// Ends a keep that was interrupted: takes it back, or throws its refuse away where it had been
-/// completed. Does nothing where there is none, and may itself be interrupted and repeated.
-pub fn recover(journal_dir: &Path, origin: impl AsFd) -> Result<Recovered> {
-    recover_with(journal_dir, origin, &NoFaults)
-}
-
-/// As [`recover`], with faults.
-pub fn recover_with(journal_dir: &Path, origin: impl AsFd, faults: &dyn Faults) -> Result<Recovered> {
-    let origin = origin.as_fd();
-    let top = TreePath::root();
-    let nothing = Recovered { outcome: Outcome::Nothing, left: Vec::new() };
-    let dir = match open::root_dir(journal_dir) {
-        Err(error) if error.is_not_found() => return Ok(nothing),
-        answer => answer.stepping("open the journal directory", &top)?,
-    };
-    if meta::stat_at_if_there(&dir, journal::NAME).stepping("stat the journal", &top)?.is_none() {
-        return Ok(nothing);
-    }
-    let _lock = take_lock(&dir, journal_dir)?;
-    let Some(journal) = read_journal(&dir, journal_dir)? else { return Ok(nothing) };
-    if meta::stat_fd(origin).stepping("stat", &top)?.ino != journal.origin {
-        return Err(Error::OtherOrigin { place: journal_dir.to_owned() });
-    }
-    let parent = match stage_parent(origin, journal.parent.as_deref()) {
-        Err(Error::Step { source, .. }) if source.is_not_found() => None,
-        answer => Some(answer?),
-    };
-    let stage = match &parent {
-        Some(parent) => match open::dir_beneath(parent, &journal.stage) {
-            Err(error) if error.is_not_found() => None,
-            answer => Some(answer.stepping("open the staging directory", &top)?),
-        },
-        None => None,
-    };
-    let site = Site { origin, stage: stage.as_ref().map(AsFd::as_fd), faults };
-    let (outcome, left) = match journal.state {
-        State::Committed => (Outcome::Finished, Vec::new()),
-        State::Staging | State::Moving => (Outcome::RolledBack, undo::undo(&site, &journal)?),
-    };
-    let left = clean(&site, &journal, parent.as_ref(), &dir, left, outcome == Outcome::Finished)?;
-    Ok(Recovered { outcome, left })
-}
-
-/// True where `journal_dir` holds an interrupted keep.
-pub fn is_interrupted(journal_dir: &Path) -> Result<bool> {
-    let top = TreePath::root();
-    match open::root_dir(journal_dir) {
-        Err(error) if error.is_not_found() => Ok(false),
-        answer => {
-            let dir = answer.stepping("open the journal directory", &top)?;
-            Ok(meta::stat_at_if_there(&dir, journal::NAME).stepping("stat the journal", &top)?.is_some())
+        if let Some(naming) = naming {
+            work.record(naming.id, naming.about);
         }
     }
+    drive(&mut works)?;
+    Ok(works.into_iter().map(|work| work.report).collect())
 }
 
-struct Work<'a> {
-    origin: BorrowedFd<'a>,
-    lane: &'a dyn Source,
-    options: &'a Options,
+/// One root of a keep that is to be undone.
+#[derive(Debug, Clone, Copy)]
+pub struct KeptRoot<'a> {
+    /// The origin's directory.
+    pub origin: BorrowedFd<'a>,
+    /// The directory of its journal.
+    pub journal: &'a Path,
+}
+
+/// What undoing does at one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoStep {
+    /// Number of the root.
+    pub root: usize,
+    /// Where, in the origin.
+    pub path: TreePath,
+    /// What.
+    pub what: UndoWhat,
+}
+
+/// In which way undoing changes a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoWhat {
+    /// What the keep put there goes.
+    Remove,
+    /// What stood there comes back.
+    PutBack,
+    /// Mode and attributes of before come back.
+    Mode,
+    /// It is moved back to where it stood.
+    MoveBack,
+}
+
+/// A path in one of several roots.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RootPath {
+    /// Number of the root.
+    pub root: usize,
+    /// Where, in its origin.
+    pub path: TreePath,
+}
+
+/// What undoing would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UndoPlan {
+    /// The steps.
+    pub steps: Vec<UndoStep>,
+    /// What was edited since the keep: where there is any, nothing is done.
+    pub edited: Vec<RootPath>,
+}
+
+/// What undoing the keep `id` would do. Writes nothing.
+pub fn plan_undo(id: &str, roots: &[KeptRoot<'_>]) -> Result<UndoPlan> {
+    undo_works(id, roots, &NoFaults).map(|(_, plan)| plan)
+}
+
+/// Undoes the keep `id` in all its roots, whole or not at all. `roots` in the order of the keep. Refused where
+/// anything that the keep wrote was edited since.
+pub fn undo(id: &str, roots: &[KeptRoot<'_>], faults: &dyn Faults) -> Result<Vec<UndoStep>> {
+    let (mut works, plan) = undo_works(id, roots, faults)?;
+    if !plan.edited.is_empty() {
+        return Err(Error::EditedSince { paths: plan.edited });
+    }
+    drive(&mut works)?;
+    Ok(plan.steps)
+}
+
+fn undo_works<'a>(
+    id: &str,
+    roots: &[KeptRoot<'a>],
     faults: &'a dyn Faults,
-    journal_dir: &'a OwnedFd,
-    parent: &'a OwnedFd,
+) -> Result<(Vec<Work<'a>>, UndoPlan)> {
+    let (mut works, mut plan) = (Vec::with_capacity(roots.len()), UndoPlan::default());
+    for (root, kept) in roots.iter().enumerate() {
+        let (work, edited) = Work::undo(kept.journal, kept.origin, id, faults)?;
+        plan.edited.extend(edited.into_iter().map(|path| RootPath { root, path }));
+        plan.steps.extend(undo_steps(root, work.ops()));
+        works.push(work);
+    }
+    Ok((works, plan))
 }
 
-impl Work<'_> {
-    /// Stages, publishes, moves. On an error the caller takes back.
-    fn run(&self, units: &Units, journal: &mut Journal, report: &mut KeepReport) -> Result<()> {
-        let top = TreePath::root();
-        node::mkdir_at(self.parent, &journal.stage, 0o700).stepping("make the staging directory", &top)?;
-        let stage =
-            open::dir_beneath(self.parent, &journal.stage).stepping("open the staging directory", &top)?;
-        let site = Site { origin: self.origin, stage: Some(stage.as_fd()), faults: self.faults };
-        site.fault("staging", &top)?;
-
-        let mut staging = stage::Stage { dir: stage.as_fd(), lane: self.lane, options: self.options, report };
-        staging.make(&units.fresh, &|path| site.fault("stage", path))?;
-        let mut acts = Acts::of(units, &site, self.lane)?;
-        // What is moved into a new directory needs it open until it is there.
-        let wait = units.lifts.iter().any(|lift| lift.slot.components().count() > 1);
-        if !wait {
-            staging.close_dirs(&units.fresh)?;
-            publish::sync_dir(&stage).stepping("fsync", &top)?;
-        }
-        site.fault("staged", &top)?;
-
-        journal.state = State::Moving;
-        journal.ops = acts.ops();
-        for dir in acts.dirs.drain(..) {
-            match journal.dirs.iter_mut().find(|other| other.path == dir.path) {
-                Some(other) => other.names_change |= dir.names_change,
-                None => journal.dirs.push(dir),
-            }
-        }
-        journal.publish(self.journal_dir).stepping("publish the journal", &top)?;
-        site.fault("journal", &top)?;
-
-        let mut closed = !wait;
-        for at in 0..acts.acts.len() {
-            if !closed && at == acts.lifts {
-                staging.close_dirs(&units.fresh)?;
-                closed = true;
-            }
-            acts.perform(&site, at)?;
-        }
-        site.fault("moved", &top)?;
-        acts.look_again(&site)?;
-        let kept = |dir: &&journal::DirTime| !dir.names_change;
-        let mut settled = journal.clone();
-        settled.dirs.retain(|dir| kept(&dir));
-        for dir in &mut settled.dirs {
-            dir.path = acts.now(&dir.path);
-        }
-        undo::restore_times(&site, &settled, |_| true)?;
-        sync_touched(&site, journal, &acts)?;
-        site.fault("commit", &top)?;
-        let committed =
-            Journal { state: State::Committed, ops: Vec::new(), dirs: settled.dirs, ..journal.clone() };
-        committed.publish(self.journal_dir).stepping("publish the journal", &top)?;
-        *journal = committed;
-        Ok(())
-    }
-
-    /// Throws away what was displaced, and the journal.
-    fn close(&self, journal: &Journal) -> Result<()> {
-        let stage = open::dir_beneath(self.parent, &journal.stage)
-            .stepping("open the staging directory", &TreePath::root())?;
-        let site = Site { origin: self.origin, stage: Some(stage.as_fd()), faults: self.faults };
-        site.fault("committed", &TreePath::root())?;
-        clean(&site, journal, Some(self.parent), self.journal_dir, Vec::new(), true).map(|_| ())
-    }
-
-    fn take_back(&self, journal: &Journal, cause: Error) -> Error {
-        let work = || -> Result<Vec<LeftAlone>> {
-            let stage = match open::dir_beneath(self.parent, &journal.stage) {
-                Err(error) if error.is_not_found() => None,
-                answer => Some(answer.stepping("open the staging directory", &TreePath::root())?),
-            };
-            let site =
-                Site { origin: self.origin, stage: stage.as_ref().map(AsFd::as_fd), faults: self.faults };
-            let left = undo::undo(&site, journal)?;
-            clean(&site, journal, Some(self.parent), self.journal_dir, left, false)
+fn undo_steps(root: usize, ops: &[Op]) -> Vec<UndoStep> {
+    let mut steps: Vec<UndoStep> = Vec::new();
+    let lifted = |list: &[journal::Seen]| acts::is_lifted(list);
+    for op in ops {
+        let what = match op {
+            // Where it came from is told by the act that brings it back there.
+            Op::Take { old, .. } if lifted(old) => continue,
+            Op::Take { .. } => UndoWhat::Remove,
+            Op::Put { new, .. } if lifted(new) => UndoWhat::MoveBack,
+            Op::Put { .. } | Op::Swap { .. } => UndoWhat::PutBack,
+            Op::Meta { .. } => UndoWhat::Mode,
         };
-        match work() {
-            Ok(left) if left.is_empty() => cause,
-            Ok(left) => Error::LeftAlone { cause: Box::new(cause), left },
-            Err(undo) => Error::NotRolledBack { cause: Box::new(cause), undo: Box::new(undo) },
+        let path = op.path().clone();
+        match steps.iter_mut().rfind(|step| step.path == path) {
+            Some(step) if what != UndoWhat::Mode => step.what = what,
+            Some(_) => {}
+            None => steps.push(UndoStep { root, path, what }),
         }
     }
+    steps
 }
 
-/// Removes the staging directory (unless it holds what could not be put back) and the journal.
-fn clean(
-    site: &Site<'_>,
-    journal: &Journal,
-    parent: Option<&OwnedFd>,
-    journal_dir: &OwnedFd,
-    mut left: Vec<LeftAlone>,
-    finished: bool,
-) -> Result<Vec<LeftAlone>> {
-    let top = TreePath::root();
-    site.fault("clean", &top)?;
-    if left.is_empty() {
-        if let Some(parent) = parent {
-            let removed =
-                remove_tree(parent.as_fd(), &journal.stage).stepping("remove the staging directory", &top)?;
-            if let Some((path, why)) = removed.left.into_iter().next() {
-                let source = kernel::Error::new("unlinkat", why.as_bytes(), Errno::NOTEMPTY);
-                return Err(Error::Step { step: "remove the staging directory", path, source });
+/// Each phase for all roots before the next one. Everything is done once the leading root's journal says so.
+fn drive(works: &mut [Work<'_>]) -> Result<()> {
+    let Some(cause) = go(works).err() else {
+        let (leading, others) = works.split_at_mut(1);
+        // The leading journal goes last: the others are decided by it.
+        others.iter_mut().chain(leading).for_each(Work::close);
+        return Ok(());
+    };
+    if matches!(cause, Error::NotRolledBack { .. }) {
+        return Err(cause);
+    }
+    let mut left = Vec::new();
+    for work in works.iter().rev() {
+        match work.take_back() {
+            Ok(found) => left.extend(found),
+            Err(undo) => {
+                return Err(Error::NotRolledBack { cause: Box::new(cause), undo: Box::new(undo) });
             }
         }
-    } else {
-        left.iter_mut().for_each(|left| left.rescue = Some(stage_path(journal)));
     }
-    if journal.parent.is_none() {
-        // The staging directory stood in the origin: taking it away touched the origin's time again.
-        undo::restore_times(site, journal, |dir| dir.path.is_root() && (!finished || !dir.names_change))?;
-    }
-    site.fault("cleaned", &top)?;
-    node::unlink_at(journal_dir, journal::NAME).stepping("remove the journal", &top)?;
-    publish::sync_dir(journal_dir).stepping("fsync the journal directory", &top)?;
-    Ok(left)
+    Err(if left.is_empty() { cause } else { Error::LeftAlone { cause: Box::new(cause), left } })
 }
 
-/// Puts the directories that were renamed in on disk, so that the closing record never outruns them.
-fn sync_touched(site: &Site<'_>, journal: &Journal, acts: &Acts) -> Result<()> {
-    if acts.acts.len() > 64 || journal.dirs.len() > 64 {
-        return publish::sync_filesystem(site.origin).stepping("syncfs", &TreePath::root());
-    }
-    for dir in &journal.dirs {
-        let path = acts.now(&dir.path);
-        if let Ok(fd) = open::dir_beneath(site.origin, path.as_bytes()) {
-            publish::sync_dir(&fd).stepping("fsync", &path)?;
-        }
+fn go(works: &mut [Work<'_>]) -> Result<()> {
+    works.iter_mut().try_for_each(Work::prepare)?;
+    works.iter_mut().try_for_each(Work::announce)?;
+    works.iter_mut().try_for_each(Work::perform)?;
+    works.iter_mut().try_for_each(Work::finish)?;
+    if let Some((leading, others)) = works.split_first_mut() {
+        others.iter_mut().try_for_each(Work::settle)?;
+        leading.commit()?;
+        // From here on their word follows the leading one, said or not.
+        others.iter_mut().for_each(|work| drop(work.commit()));
     }
     Ok(())
-}
-
-/// Waits a moment: a child that was just forked holds a copy of a lock that is gone until it executes.
-fn take_lock(dir: &OwnedFd, place: &Path) -> Result<lock::Lock> {
-    match lock::exclusive_blocking(dir, journal::LOCK, Duration::from_secs(2)) {
-        Err(error) if error.errno == Errno::TIMEDOUT => Err(Error::Busy { place: place.to_owned() }),
-        answer => answer.stepping("lock the journal", &TreePath::root()),
-    }
-}
-
-fn read_journal(dir: &OwnedFd, place: &Path) -> Result<Option<Journal>> {
-    use std::io::Read as _;
-
-    use kernel::error::Asked as _;
-    let top = TreePath::root();
-    let file = match open::file_beneath(dir, journal::NAME) {
-        Err(error) if error.is_not_found() => return Ok(None),
-        answer => answer.stepping("open the journal", &top)?,
-    };
-    let mut bytes = Vec::new();
-    std::fs::File::from(file)
-        .read_to_end(&mut bytes)
-        .asked("read", journal::NAME)
-        .stepping("read the journal", &top)?;
-    match Journal::decode(&bytes) {
-        Ok(journal) => Ok(Some(journal)),
-        Err(reason) => {
-            let aside = (0..)
-                .map(|count: u32| format!("keep.journal.damaged-{count}"))
-                .find(|name| publish::rename_noreplace(dir, journal::NAME, dir, name.as_bytes()).is_ok());
-            let moved_to = place.join(aside.unwrap_or_default());
-            Err(Error::JournalDamaged { reason: reason.to_owned(), moved_to })
-        }
-    }
-}
-
-fn stage_parent(origin: BorrowedFd<'_>, staging: Option<&Path>) -> Result<OwnedFd> {
-    let opened = match staging {
-        Some(path) => open::root_dir(path),
-        None => open::dir_beneath(origin, b""),
-    };
-    opened.stepping("open the place for the staging directory", &TreePath::root())
-}
-
-fn free_name(parent: &OwnedFd) -> Result<Vec<u8>> {
-    let pid = std::process::id();
-    for count in 0..1000u32 {
-        let name = format!(".lane-stage-{pid:x}-{count}").into_bytes();
-        if meta::stat_at_if_there(parent, &name).stepping("stat", &TreePath::root())?.is_none() {
-            return Ok(name);
-        }
-    }
-    let source = kernel::Error::new("mkdirat", b".lane-stage", Errno::EXIST);
-    Err(Error::Step { step: "make the staging directory", path: TreePath::root(), source })
-}
-
-fn stage_path(journal: &Journal) -> PathBuf {
-    use std::os::unix::ffi::OsStrExt as _;
-    journal.parent.clone().unwrap_or_default().join(std::ffi::OsStr::from_bytes(&journal.stage))
 }

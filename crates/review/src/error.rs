@@ -117,6 +117,35 @@ pub enum Error {
         /// What was left as it is.
         left: Vec<crate::apply::LeftAlone>,
     },
+    /// There is no record of such a keep.
+    #[error("no keep {id}")]
+    NoSuchKeep {
+        /// Its id.
+        id: String,
+    },
+    /// The keep was undone already.
+    #[error("keep {id} was undone already")]
+    AlreadyUndone {
+        /// Its id.
+        id: String,
+    },
+    /// The record of a keep cannot be used.
+    #[error("the record of keep {id} cannot be used: {reason}")]
+    RecordDamaged {
+        /// Its id.
+        id: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What a keep wrote was edited since, so it is not undone.
+    #[error("edited since the keep: {}", list(&.paths.iter().map(|at| at.path.clone()).collect::<Vec<_>>()))]
+    EditedSince {
+        /// Where.
+        paths: Vec<crate::apply::RootPath>,
+    },
+    /// No root was given.
+    #[error("nothing to do")]
+    NothingToDo,
     /// Nothing may be overwritten, and the target exists.
     #[error("{0:?} exists")]
     Exists(PathBuf),

@@ -10,26 +10,21 @@ use kernel::{Errno, node, publish};
 use tree::{Entry, Kind, Source, TreePath};
 
 use super::journal::{DirTime, Meta, Op, Seen};
-use super::site::{Closely, Site, differences, is_same};
-use super::stage::{is_carried, movable, seen, survey};
+use super::site::{Closely, Site, Spot, differences};
+use super::stage::{Digests, is_carried, movable, survey};
 use super::undo::{carried_xattrs, set_meta};
 use super::units::Units;
 use crate::error::{Error, Reading as _, Result, Stepping as _};
 
-pub(crate) struct Act {
-    op: Op,
-    /// What goes: itself first, then what is below it. Empty where nothing goes.
-    old: Vec<(TreePath, Entry)>,
-    /// It goes to another place, not away: its content is none of our business.
-    lifted: bool,
-}
-
+#[derive(Default)]
 pub(crate) struct Acts {
-    pub(crate) acts: Vec<Act>,
+    pub(crate) ops: Vec<Op>,
     /// How many acts, from the first, bring things of the origin into the staging directory.
     pub(crate) lifts: usize,
     pub(crate) dirs: Vec<DirTime>,
     moved: Vec<(TreePath, TreePath)>,
+    /// What goes was made by us.
+    made: bool,
     touched: BTreeSet<u64>,
     /// Inodes whose mode has been set: another name of one finds it done.
     set: BTreeSet<u64>,
@@ -39,7 +34,8 @@ pub(crate) struct Acts {
 struct Builder<'a, 'b> {
     site: &'a Site<'b>,
     moved: &'a [(TreePath, TreePath)],
-    acts: Vec<Act>,
+    digests: &'a Digests,
+    ops: Vec<Op>,
     dirs: BTreeMap<TreePath, DirTime>,
     /// Modes to set at the end, by final path.
     closing: BTreeMap<TreePath, (u64, Meta, Meta)>,
@@ -51,17 +47,18 @@ struct Builder<'a, 'b> {
 
 impl Acts {
     /// The acts of `units`, whose new objects are staged.
-    pub(crate) fn of(units: &Units, site: &Site<'_>, lane: &dyn Source) -> Result<Acts> {
+    pub(crate) fn of(units: &Units, site: &Site<'_>, lane: &dyn Source, digests: &Digests) -> Result<Acts> {
         let Some(stage) = site.stage else { return Err(gone(&TreePath::root())) };
         let going = units
             .units
             .iter()
-            .flat_map(|unit| unit.old.iter().map(|(below, _)| unit.path.join_path(below)))
+            .flat_map(|unit| unit.old.iter().map(|old| unit.path.join_path(&old.path)))
             .collect();
         let mut builder = Builder {
             site,
             moved: &units.moved,
-            acts: Vec::new(),
+            digests,
+            ops: Vec::new(),
             dirs: BTreeMap::new(),
             closing: BTreeMap::new(),
             loosened: BTreeSet::new(),
@@ -70,44 +67,38 @@ impl Acts {
         };
         for lift in &units.lifts {
             builder.dir_of(&lift.from, true)?;
-            builder.move_self(&lift.from, &lift.old, true);
-            let op = Op::Take { path: lift.from.clone(), slot: lift.slot.clone(), ino: lift.old.ino };
-            builder.acts.push(Act { op, old: vec![(TreePath::root(), lift.old.clone())], lifted: true });
+            let old = Seen::of(TreePath::root(), &lift.old, false);
+            builder.move_self(&lift.from, &old, true);
+            builder.ops.push(Op::Take { path: lift.from.clone(), slot: lift.slot.clone(), old: vec![old] });
         }
-        let lifts = builder.acts.len();
+        let lifts = builder.ops.len();
         let exchange =
             units.units.iter().all(|unit| !unit.puts || unit.old.is_empty()) || can_exchange(site, stage);
         for unit in &units.units {
             let swaps = unit.puts && !unit.old.is_empty();
             builder.dir_of(&unit.path, !swaps)?;
-            if let Some((_, old)) = unit.old.first() {
+            if let Some(old) = unit.old.first() {
                 builder.move_self(&unit.path, old, false);
             }
             let (path, slot) = (unit.path.clone(), unit.slot.clone());
-            let old_ino = unit.old.first().map_or(0, |(_, old)| old.ino);
             let old = unit.old.clone();
             if !unit.puts {
-                let op = Op::Take { path, slot, ino: old_ino };
-                builder.acts.push(Act { op, old, lifted: false });
+                builder.ops.push(Op::Take { path, slot, old });
                 continue;
             }
             let new = builder.staged(units, unit.slot.clone())?;
             builder.finish_mode(units, &unit.slot, &path, &new);
             if !swaps {
                 // CASE(object, nothing there)
-                builder.acts.push(Act { op: Op::Put { path, slot, new }, old, lifted: false });
+                builder.ops.push(Op::Put { path, slot, new });
             } else if exchange {
                 // CASE(object, another object of any type)
-                builder.acts.push(Act { op: Op::Swap { path, slot, old_ino, new }, old, lifted: false });
+                builder.ops.push(Op::Swap { path, slot, old, new });
             } else {
                 // CASE(object, another object; a file system without RENAME_EXCHANGE)
                 let aside = TreePath::root().join([b"x", unit.slot.as_bytes()].concat());
-                builder.acts.push(Act {
-                    op: Op::Take { path: path.clone(), slot: aside, ino: old_ino },
-                    old,
-                    lifted: false,
-                });
-                builder.acts.push(Act { op: Op::Put { path, slot, new }, old: Vec::new(), lifted: false });
+                builder.ops.push(Op::Take { path: path.clone(), slot: aside, old });
+                builder.ops.push(Op::Put { path, slot, new });
             }
         }
         for (path, old, new) in &units.metas {
@@ -116,21 +107,31 @@ impl Acts {
         // Deepest first: a directory that loses its search bit must not hide what is below it.
         let closing = std::mem::take(&mut builder.closing);
         for (path, (ino, old, new)) in closing.into_iter().rev() {
-            builder.acts.push(Act { op: Op::Meta { path, ino, old, new }, old: Vec::new(), lifted: false });
+            builder.ops.push(Op::Meta { path, ino, old, new });
         }
         let dirs = builder.dirs.into_values().collect();
         Ok(Acts {
-            acts: builder.acts,
+            ops: builder.ops,
             lifts,
             dirs,
             moved: units.moved.clone(),
+            made: false,
             touched: BTreeSet::new(),
             set: BTreeSet::new(),
         })
     }
 
-    pub(crate) fn ops(&self) -> Vec<Op> {
-        self.acts.iter().map(|act| act.op.clone()).collect()
+    /// The acts that undo a keep: `ops` take away what we made.
+    pub(crate) fn backwards(ops: Vec<Op>) -> Acts {
+        Acts {
+            ops,
+            lifts: 0,
+            dirs: Vec::new(),
+            moved: Vec::new(),
+            made: true,
+            touched: BTreeSet::new(),
+            set: BTreeSet::new(),
+        }
     }
 
     /// Where a path of before stands when all is done.
@@ -138,19 +139,25 @@ impl Acts {
         now(&self.moved, path)
     }
 
+    /// Where what an act displaces stands before anything moves.
+    pub(crate) fn before(&self, path: &TreePath) -> TreePath {
+        let inside = |to: &TreePath| path.strip_prefix(to).filter(|rest| !rest.is_root());
+        let found = self.moved.iter().find_map(|(from, to)| inside(to).map(|rest| from.join_path(&rest)));
+        found.unwrap_or_else(|| path.clone())
+    }
+
     /// Does the act number `at`.
     pub(crate) fn perform(&mut self, site: &Site<'_>, at: usize) -> Result<()> {
-        let act = &self.acts[at];
-        let touched = &self.touched;
-        match &act.op {
-            Op::Take { path, slot, .. } => {
+        let op = &self.ops[at];
+        match op {
+            Op::Take { path, slot, old } => {
                 site.fault("take", path)?;
-                take(site, act, path, slot, touched)?;
+                self.take(site, path, slot, old)?;
                 site.fault("took", path)?;
             }
             Op::Put { path, slot, .. } => {
                 site.fault("put", path)?;
-                let (here, held) = (site.spot(path)?, site.need_slot(slot)?);
+                let (here, held) = (self.spot(site, path)?, site.need_slot(slot)?);
                 match publish::rename_noreplace(&held.dir, &held.name, &here.dir, &here.name) {
                     Err(error) if error.errno == Errno::EXIST => {
                         return Err(Error::OriginMoved { paths: vec![path.clone()] });
@@ -159,14 +166,14 @@ impl Acts {
                 }
                 site.fault("done", path)?;
             }
-            Op::Swap { path, slot, .. } => {
+            Op::Swap { path, slot, old, .. } => {
                 site.fault("swap", path)?;
-                swap(site, act, path, slot, touched)?;
+                self.swap(site, path, slot, old)?;
                 site.fault("swapped", path)?;
             }
             Op::Meta { path, ino, old, new } => {
                 site.fault("meta", path)?;
-                let spot = site.spot(path)?;
+                let spot = self.spot(site, path)?;
                 let known = |mode| mode == old.mode || (self.set.contains(ino) && mode == new.mode);
                 let same = spot.entry.as_ref().is_some_and(|found| {
                     found.ino == *ino && (found.kind == Kind::Symlink || known(found.mode))
@@ -179,8 +186,9 @@ impl Acts {
                 site.fault("set", path)?;
             }
         }
-        let inos: Vec<u64> = self.acts[at].old.iter().map(|(_, old)| old.ino).collect();
-        self.touched.extend(inos);
+        if let Op::Take { old, .. } | Op::Swap { old, .. } = &self.ops[at] {
+            self.touched.extend(old.iter().map(|old| old.ino));
+        }
         Ok(())
     }
 
@@ -188,60 +196,87 @@ impl Acts {
     /// to it after it was moved.
     pub(crate) fn look_again(&self, site: &Site<'_>) -> Result<()> {
         let mut moved = Vec::new();
-        let nothing = BTreeSet::new();
-        for act in self.acts.iter().filter(|act| !act.lifted) {
-            let (Op::Take { path, slot, .. } | Op::Swap { path, slot, .. }) = &act.op else { continue };
+        for op in &self.ops {
+            let (Op::Take { path, slot, old } | Op::Swap { path, slot, old, .. }) = op else { continue };
+            if is_lifted(old) {
+                continue;
+            }
             let held = site.need_slot(slot)?;
-            let closely = Closely { touched: &self.touched, moved: true };
-            moved.extend(
-                differences(&held, &act.old, &nothing, closely)?.iter().map(|below| path.join_path(below)),
-            );
+            // What was in it and goes elsewhere is there by now.
+            let (stays, lifted): (Vec<&Seen>, Vec<&Seen>) = old.iter().partition(|seen| seen.ours);
+            let lifted: BTreeSet<TreePath> = lifted.iter().map(|seen| seen.path.clone()).collect();
+            let different = differences(&held, stays, &lifted, self.closely(true))?;
+            moved.extend(different.iter().map(|below| path.join_path(below)));
         }
         if moved.is_empty() { Ok(()) } else { Err(Error::OriginMoved { paths: moved }) }
     }
-}
 
-/// Origin → staging directory, verified before and after.
-fn take(site: &Site<'_>, act: &Act, path: &TreePath, slot: &TreePath, touched: &BTreeSet<u64>) -> Result<()> {
-    let (here, held) = (site.spot(path)?, site.need_slot(slot)?);
-    check(&here, act, path, Closely { touched, moved: false })?;
-    publish::rename_noreplace(&here.dir, &here.name, &held.dir, &held.name).stepping("take away", path)?;
-    site.fault("taken, not verified", path)?;
-    let held = site.need_slot(slot)?;
-    if let Err(error) = check(&held, act, path, Closely { touched, moved: true }) {
-        // Somebody was faster: what we took is not what the plan saw, so it goes back at once.
-        publish::rename_noreplace(&held.dir, &held.name, &here.dir, &here.name).stepping("put back", path)?;
-        return Err(error);
+    /// Once all is done: notes what tells later whether somebody edited what we put there.
+    pub(crate) fn settle(&mut self, site: &Site<'_>) -> Result<()> {
+        for op in &mut self.ops {
+            let (Op::Put { path, new, .. } | Op::Swap { path, new, .. }) = op else { continue };
+            let Some(top) = new.first_mut().filter(|top| !top.is_dir()) else { continue };
+            if let Some(found) = site.spot_if_reachable(path)?.and_then(|spot| spot.entry)
+                && found.ino == top.ino
+            {
+                top.ctime = found.ctime;
+            }
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn swap(site: &Site<'_>, act: &Act, path: &TreePath, slot: &TreePath, touched: &BTreeSet<u64>) -> Result<()> {
-    let (here, held) = (site.spot(path)?, site.need_slot(slot)?);
-    check(&here, act, path, Closely { touched, moved: false })?;
-    site.fault("swap, checked", path)?;
-    publish::rename_exchange(&held.dir, &held.name, &here.dir, &here.name).stepping("exchange", path)?;
-    site.fault("swapped, not verified", path)?;
-    let displaced = site.need_slot(slot)?;
-    if let Err(error) = check(&displaced, act, path, Closely { touched, moved: true }) {
-        publish::rename_exchange(&held.dir, &held.name, &here.dir, &here.name)
-            .stepping("exchange back", path)?;
-        return Err(error);
+    fn closely(&self, moved: bool) -> Closely<'_> {
+        Closely { touched: &self.touched, moved, made: self.made }
     }
-    Ok(())
+
+    /// As [`Site::spot`]; a directory that somebody took away meanwhile is no failure of ours.
+    fn spot(&self, site: &Site<'_>, path: &TreePath) -> Result<Spot> {
+        site.spot_if_reachable(path)?.ok_or_else(|| match self.made {
+            true => Error::OriginMoved { paths: vec![path.clone()] },
+            false => Error::NotBeneath { path: path.clone() },
+        })
+    }
+
+    /// Origin → staging directory, verified before and after.
+    fn take(&self, site: &Site<'_>, path: &TreePath, slot: &TreePath, old: &[Seen]) -> Result<()> {
+        let (here, held) = (self.spot(site, path)?, site.need_slot(slot)?);
+        check(&here, old, path, self.closely(false))?;
+        publish::rename_noreplace(&here.dir, &here.name, &held.dir, &held.name)
+            .stepping("take away", path)?;
+        site.fault("taken, not verified", path)?;
+        let held = site.need_slot(slot)?;
+        if let Err(error) = check(&held, old, path, self.closely(true)) {
+            // Somebody was faster: what we took is not what was to go, so it goes back at once.
+            publish::rename_noreplace(&held.dir, &held.name, &here.dir, &here.name)
+                .stepping("put back", path)?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn swap(&self, site: &Site<'_>, path: &TreePath, slot: &TreePath, old: &[Seen]) -> Result<()> {
+        let (here, held) = (self.spot(site, path)?, site.need_slot(slot)?);
+        check(&here, old, path, self.closely(false))?;
+        site.fault("swap, checked", path)?;
+        publish::rename_exchange(&held.dir, &held.name, &here.dir, &here.name).stepping("exchange", path)?;
+        site.fault("swapped, not verified", path)?;
+        let displaced = site.need_slot(slot)?;
+        if let Err(error) = check(&displaced, old, path, self.closely(true)) {
+            publish::rename_exchange(&held.dir, &held.name, &here.dir, &here.name)
+                .stepping("exchange back", path)?;
+            return Err(error);
+        }
+        Ok(())
+    }
 }
 
-fn check(spot: &super::site::Spot, act: &Act, path: &TreePath, closely: Closely<'_>) -> Result<()> {
-    let different = if act.lifted {
-        let same = act
-            .old
-            .first()
-            .zip(spot.entry.as_ref())
-            .is_some_and(|((_, old), found)| is_same(found, old, closely));
-        if same { Vec::new() } else { vec![TreePath::root()] }
-    } else {
-        differences(spot, &act.old, &BTreeSet::new(), closely)?
-    };
+/// True for what goes to another place, not away: what is below it is none of our business.
+pub(crate) fn is_lifted(old: &[Seen]) -> bool {
+    old.first().is_some_and(|old| !old.ours)
+}
+
+fn check(spot: &Spot, old: &[Seen], path: &TreePath, closely: Closely<'_>) -> Result<()> {
+    let different = differences(spot, old, &BTreeSet::new(), closely)?;
     if different.is_empty() {
         return Ok(());
     }
@@ -296,16 +331,16 @@ impl Builder<'_, '_> {
         self.dirs
             .entry(before.clone())
             .and_modify(|dir| dir.names_change |= names_change)
-            .or_insert(DirTime { path: before.clone(), ino: entry.ino, mtime, names_change });
+            .or_insert(DirTime { path: before.clone(), ino: entry.ino, mtime, names_change, after: None });
         if !self.is_root && entry.mode & 0o300 != 0o300 {
-            self.loosen(&at, &before, &entry);
+            self.loosen(&at, &before, entry.ino, entry.mode);
         }
         Ok(())
     }
 
     /// A directory that gets another parent must be writable itself (rename(2), its `..` changes), and
     /// some file systems (xfs) count that as a change of its content.
-    fn move_self(&mut self, at: &TreePath, old: &Entry, lifted: bool) {
+    fn move_self(&mut self, at: &TreePath, old: &Seen, lifted: bool) {
         if !old.is_dir() {
             return;
         }
@@ -315,22 +350,22 @@ impl Builder<'_, '_> {
             ino: old.ino,
             mtime: old.mtime,
             names_change: !lifted,
+            after: None,
         });
         if !self.is_root && old.mode & 0o300 != 0o300 {
-            self.loosen(at, &before, old);
+            self.loosen(at, &before, old.ino, old.mode);
         }
     }
 
-    fn loosen(&mut self, at: &TreePath, before: &TreePath, entry: &Entry) {
+    fn loosen(&mut self, at: &TreePath, before: &TreePath, ino: u64, mode: u32) {
         if !self.loosened.insert(before.clone()) {
             return;
         }
         let meta = |mode| Meta { mode, xattrs: None };
-        let (tight, open) = (meta(entry.mode), meta(entry.mode | 0o700));
-        let op = Op::Meta { path: at.clone(), ino: entry.ino, old: tight.clone(), new: open.clone() };
-        self.acts.push(Act { op, old: Vec::new(), lifted: false });
+        let (tight, open) = (meta(mode), meta(mode | 0o700));
+        self.ops.push(Op::Meta { path: at.clone(), ino, old: tight.clone(), new: open.clone() });
         if !self.going.contains(at) {
-            self.closing.insert(now(self.moved, before), (entry.ino, open, tight));
+            self.closing.insert(now(self.moved, before), (ino, open, tight));
         }
     }
 
@@ -338,12 +373,15 @@ impl Builder<'_, '_> {
     fn staged(&self, units: &Units, slot: TreePath) -> Result<Vec<Seen>> {
         let Some(stage) = self.site.stage else { return Err(gone(&slot)) };
         if let Some(lift) = units.lifts.iter().find(|lift| lift.slot == slot) {
-            return Ok(vec![seen(TreePath::root(), &lift.old, false)]);
+            return Ok(vec![Seen::of(TreePath::root(), &lift.old, false)]);
         }
         let mut list = survey(stage, &slot)?;
+        for seen in &mut list {
+            seen.digest = self.digests.get(&slot.join_path(&seen.path)).copied();
+        }
         for lift in &units.lifts {
             if let Some(below) = lift.slot.strip_prefix(&slot) {
-                list.push(seen(below, &lift.old, false));
+                list.push(Seen::of(below, &lift.old, false));
             }
         }
         Ok(list)

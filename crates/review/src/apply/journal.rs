@@ -1,48 +1,90 @@
-//! [`Journal`]: what a keep is about to do, on disk before it does it. It owns the file's form and
-//! its three states; it decides nothing.
+//! [`Journal`]: what a keep is about to do, on disk before it does it; and, once it is done, the record by which it can
+//! be undone. It owns the form of both files and their states; it decides nothing.
 //!
 //! Invariant: the file is published whole (temporary name, sync, rename), ends with a checksum, and
 //! names everything by inode number, so that reading it tells for each act whether it was done, and
 //! undoing is the same work after a failure and after a kill. Paths are relative to the origin's
-//! directory and to the staging directory, never absolute, except the staging directory's own place.
+//! directory and to the staging directory, never absolute, except the staging directory's own place and the
+//! places of the other roots of the same keep.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use kernel::publish;
-use tree::{Kind, Time, TreePath};
-
-use crate::sha1::Sha1;
+use tree::{Entry, Kind, Time, TreePath};
 
 /// Name of the journal in its directory.
 pub(crate) const NAME: &[u8] = b"keep.journal";
 /// Name of the lock beside it.
 pub(crate) const LOCK: &[u8] = b"keep.lock";
+/// Front of the names of records; the id of the keep follows.
+pub(crate) const RECORD: &[u8] = b"kept.";
 
-const MAGIC: &[u8] = b"lanekeeper keep journal 1\n";
+const MAGIC: &[u8] = b"lanekeeper keep journal 2\n";
 
-/// How far the keep has come.
+/// How far it has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// Only the staging directory may exist.
     Staging,
     /// Acts may have been done, in order.
     Moving,
-    /// All is done; the staging directory is refuse.
+    /// All is done; what is left is to close. The record of a keep that can be undone says this, too.
     Committed,
+    /// A record: the keep was undone.
+    Undone,
 }
 
-/// Something that stands in the staging directory or came from it.
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// A plan is put into the origin.
+    Keep,
+    /// A keep is taken back because somebody asked for it.
+    Undo,
+}
+
+/// Digest of a file's content, its attributes and its owner.
+pub(crate) type Digest = [u8; 32];
+
+/// One object as it was when we last looked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Relative to the object that is put in place.
+    /// Relative to the object that is put in place or taken away.
     pub(crate) path: TreePath,
     pub(crate) kind: Kind,
     pub(crate) ino: u64,
+    pub(crate) mode: u32,
+    pub(crate) owner: (u32, u32),
     pub(crate) size: u64,
     pub(crate) mtime: Time,
-    /// False for what was moved here out of the origin: its content is the user's at any time.
+    pub(crate) ctime: Time,
+    /// Of files that we made, where they are not too large.
+    pub(crate) digest: Option<Digest>,
+    /// False for what goes to another place of the origin: its content is the user's at any time.
     pub(crate) ours: bool,
+}
+
+impl Seen {
+    /// What is known of an entry.
+    pub(crate) fn of(path: TreePath, entry: &Entry, ours: bool) -> Seen {
+        Seen {
+            path,
+            kind: entry.kind,
+            ino: entry.ino,
+            mode: entry.mode,
+            owner: (entry.uid, entry.gid),
+            size: entry.size,
+            mtime: entry.mtime,
+            ctime: entry.ctime,
+            digest: None,
+            ours,
+        }
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.kind == Kind::Dir
+    }
 }
 
 /// Permission bits and attributes.
@@ -56,14 +98,30 @@ pub(crate) struct Meta {
 /// One act that changes the origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// The origin's `path` goes to `slot` in the staging directory.
-    Take { path: TreePath, slot: TreePath, ino: u64 },
+    /// The origin's `path` goes to `slot` in the staging directory. `old`: itself first, then what is below it.
+    Take { path: TreePath, slot: TreePath, old: Vec<Seen> },
     /// `slot` goes to `path`, where nothing stands.
     Put { path: TreePath, slot: TreePath, new: Vec<Seen> },
     /// `slot` and `path` are exchanged.
-    Swap { path: TreePath, slot: TreePath, old_ino: u64, new: Vec<Seen> },
+    Swap { path: TreePath, slot: TreePath, old: Vec<Seen>, new: Vec<Seen> },
     /// Mode and attributes of `path` are set.
     Meta { path: TreePath, ino: u64, old: Meta, new: Meta },
+}
+
+impl Op {
+    /// Where, in the origin.
+    pub(crate) fn path(&self) -> &TreePath {
+        match self {
+            Op::Take { path, .. } | Op::Put { path, .. } | Op::Swap { path, .. } | Op::Meta { path, .. } => {
+                path
+            }
+        }
+    }
+}
+
+/// Inode of the object itself.
+pub(crate) fn ino(list: &[Seen]) -> Option<u64> {
+    list.first().map(|seen| seen.ino)
 }
 
 /// A directory of the origin whose modification time is put back.
@@ -74,17 +132,35 @@ pub(crate) struct DirTime {
     pub(crate) mtime: Time,
     /// Names come or go in it, so it gets a new time when the keep succeeds.
     pub(crate) names_change: bool,
+    /// Its time once all was done; `None` where it does not stand in the origin then.
+    pub(crate) after: Option<Time>,
+}
+
+/// One root of a keep that writes several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// Its journal directory.
+    pub(crate) journal: PathBuf,
+    /// Its directory.
+    pub(crate) origin: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Journal {
     pub(crate) state: State,
+    pub(crate) task: Task,
+    /// Id of the keep; empty where no record of it is to stay.
+    pub(crate) id: Vec<u8>,
+    /// What the caller wants to find in the record.
+    pub(crate) about: Vec<u8>,
     /// Inode of the origin's directory.
     pub(crate) origin: u64,
     /// The directory that holds the staging directory; `None` for the origin itself.
     pub(crate) parent: Option<PathBuf>,
     /// Name of the staging directory.
     pub(crate) stage: Vec<u8>,
+    /// All roots of the keep, the leading one first; empty where there is only this one.
+    pub(crate) peers: Vec<Peer>,
     pub(crate) ops: Vec<Op>,
     pub(crate) dirs: Vec<DirTime>,
 }
@@ -95,33 +171,67 @@ impl Journal {
         publish::write_file(dir, NAME, &self.encode(), 0o600)
     }
 
+    /// Name of the record of this keep.
+    pub(crate) fn record_name(&self) -> Vec<u8> {
+        [RECORD, &self.id].concat()
+    }
+
+    /// True where what was displaced is to stay, so that the keep can be undone.
+    pub(crate) fn is_recorded(&self) -> bool {
+        !self.id.is_empty()
+    }
+
+    /// Where the staging directory is; relative where it is in the origin.
+    pub(crate) fn stage_path(&self) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt as _;
+        self.parent.clone().unwrap_or_default().join(std::ffi::OsStr::from_bytes(&self.stage))
+    }
+
+    /// Name, in the journal's directory, of the copies of what is displaced. There are some only where the staging
+    /// directory stands in the origin and cannot stay there.
+    pub(crate) fn copies(&self) -> Option<Vec<u8>> {
+        (self.is_recorded() && self.parent.is_none()).then(|| [b"old.", self.id.as_slice()].concat())
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Out(MAGIC.to_vec());
         out.byte(match self.state {
             State::Staging => 0,
             State::Moving => 1,
             State::Committed => 2,
+            State::Undone => 3,
         });
+        out.byte(match self.task {
+            Task::Keep => 0,
+            Task::Undo => 1,
+        });
+        out.bytes(&self.id);
+        out.bytes(&self.about);
         out.number(self.origin);
         out.bytes(self.parent.as_deref().map_or(b"", kernel::error::path_bytes));
         out.bytes(&self.stage);
+        out.number(self.peers.len() as u64);
+        for peer in &self.peers {
+            out.bytes(kernel::error::path_bytes(&peer.journal));
+            out.bytes(kernel::error::path_bytes(&peer.origin));
+        }
         out.number(self.ops.len() as u64);
         for op in &self.ops {
             match op {
-                Op::Take { path, slot, ino } => {
+                Op::Take { path, slot, old } => {
                     out.byte(b'T');
                     out.paths(path, slot);
-                    out.number(*ino);
+                    out.list(old);
                 }
                 Op::Put { path, slot, new } => {
                     out.byte(b'P');
                     out.paths(path, slot);
                     out.list(new);
                 }
-                Op::Swap { path, slot, old_ino, new } => {
+                Op::Swap { path, slot, old, new } => {
                     out.byte(b'S');
                     out.paths(path, slot);
-                    out.number(*old_ino);
+                    out.list(old);
                     out.list(new);
                 }
                 Op::Meta { path, ino, old, new } => {
@@ -139,19 +249,18 @@ impl Journal {
             out.number(dir.ino);
             out.time(dir.mtime);
             out.byte(u8::from(dir.names_change));
+            out.byte(u8::from(dir.after.is_some()));
+            out.time(dir.after.unwrap_or_default());
         }
-        let mut sum = Sha1::new();
-        sum.update(&out.0);
-        out.0.extend_from_slice(&sum.finish());
+        let sum = blake3::hash(&out.0);
+        out.0.extend_from_slice(sum.as_bytes());
         out.0
     }
 
     /// Reads a journal; the error is the reason why it is none.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Journal, &'static str> {
-        let (body, sum) = bytes.split_last_chunk::<20>().ok_or("too short")?;
-        let mut own = Sha1::new();
-        own.update(body);
-        if own.finish() != *sum {
+        let (body, sum) = bytes.split_last_chunk::<32>().ok_or("too short")?;
+        if blake3::hash(body) != *sum {
             return Err("checksum does not match");
         }
         let mut input = In(body.strip_prefix(MAGIC).ok_or("unknown version")?);
@@ -159,27 +268,38 @@ impl Journal {
             0 => State::Staging,
             1 => State::Moving,
             2 => State::Committed,
+            3 => State::Undone,
             _ => return Err("unknown state"),
         };
+        let task = match input.byte()? {
+            0 => Task::Keep,
+            1 => Task::Undo,
+            _ => return Err("unknown task"),
+        };
+        let (id, about) = (input.bytes()?.to_vec(), input.bytes()?.to_vec());
+        if !(id.is_empty() || is_id(&id)) {
+            return Err("bad id");
+        }
         let origin = input.number()?;
-        let parent = input.bytes()?;
-        let parent = (!parent.is_empty()).then(|| {
-            use std::os::unix::ffi::OsStrExt as _;
-            PathBuf::from(std::ffi::OsStr::from_bytes(parent))
-        });
+        let parent = input.file()?;
+        let parent = (!parent.as_os_str().is_empty()).then_some(parent);
         let stage = input.bytes()?.to_vec();
         if TreePath::new(&stage).map(|name| name.is_root() || name.components().count() != 1).unwrap_or(true)
         {
             return Err("bad name of the staging directory");
+        }
+        let mut peers = Vec::new();
+        for _ in 0..input.number()? {
+            peers.push(Peer { journal: input.file()?, origin: input.file()? });
         }
         let mut ops = Vec::new();
         for _ in 0..input.number()? {
             let tag = input.byte()?;
             let path = input.path()?;
             ops.push(match tag {
-                b'T' => Op::Take { path, slot: input.path()?, ino: input.number()? },
+                b'T' => Op::Take { path, slot: input.path()?, old: input.list()? },
                 b'P' => Op::Put { path, slot: input.path()?, new: input.list()? },
-                b'S' => Op::Swap { path, slot: input.path()?, old_ino: input.number()?, new: input.list()? },
+                b'S' => Op::Swap { path, slot: input.path()?, old: input.list()?, new: input.list()? },
                 b'M' => Op::Meta { path, ino: input.number()?, old: input.meta()?, new: input.meta()? },
                 _ => return Err("unknown act"),
             });
@@ -187,13 +307,20 @@ impl Journal {
         let mut dirs = Vec::new();
         for _ in 0..input.number()? {
             let (path, ino, mtime) = (input.path()?, input.number()?, input.time()?);
-            dirs.push(DirTime { path, ino, mtime, names_change: input.byte()? != 0 });
+            let (names_change, stands) = (input.byte()? != 0, input.byte()? != 0);
+            let after = input.time()?;
+            dirs.push(DirTime { path, ino, mtime, names_change, after: stands.then_some(after) });
         }
         if !input.0.is_empty() {
             return Err("bytes after the end");
         }
-        Ok(Journal { state, origin, parent, stage, ops, dirs })
+        Ok(Journal { state, task, id, about, origin, parent, stage, peers, ops, dirs })
     }
+}
+
+/// True for what may be the id of a keep: it becomes part of file names.
+pub(crate) fn is_id(id: &[u8]) -> bool {
+    !id.is_empty() && id.len() <= 64 && id.iter().all(u8::is_ascii_alphanumeric)
 }
 
 struct Out(Vec<u8>);
@@ -228,9 +355,15 @@ impl Out {
             self.bytes(seen.path.as_bytes());
             self.byte(kind_byte(seen.kind));
             self.number(seen.ino);
+            self.number(seen.mode.into());
+            self.number(u64::from(seen.owner.0) << 32 | u64::from(seen.owner.1));
             self.number(seen.size);
             self.time(seen.mtime);
-            self.byte(u8::from(seen.ours));
+            self.time(seen.ctime);
+            self.byte(u8::from(seen.ours) | u8::from(seen.digest.is_some()) << 1);
+            if let Some(digest) = &seen.digest {
+                self.0.extend_from_slice(digest);
+            }
         }
     }
 
@@ -269,6 +402,11 @@ impl<'a> In<'a> {
         self.take(usize::try_from(len).map_err(|_| "ends too early")?)
     }
 
+    fn file(&mut self) -> Result<PathBuf, &'static str> {
+        use std::os::unix::ffi::OsStrExt as _;
+        Ok(PathBuf::from(std::ffi::OsStr::from_bytes(self.bytes()?)))
+    }
+
     fn path(&mut self) -> Result<TreePath, &'static str> {
         TreePath::new(self.bytes()?).map_err(|_| "bad path")
     }
@@ -281,13 +419,27 @@ impl<'a> In<'a> {
     fn list(&mut self) -> Result<Vec<Seen>, &'static str> {
         let mut list = Vec::new();
         for _ in 0..self.number()? {
+            let (path, kind, ino) = (self.path()?, kind_of(self.byte()?)?, self.number()?);
+            let mode = u32::try_from(self.number()?).map_err(|_| "bad mode")?;
+            let owner = self.number()?;
+            let owner = ((owner >> 32) as u32, owner as u32);
+            let (size, mtime, ctime) = (self.number()?, self.time()?, self.time()?);
+            let flags = self.byte()?;
+            let digest = match flags & 2 {
+                0 => None,
+                _ => Some(*self.take(32)?.first_chunk::<32>().ok_or("ends too early")?),
+            };
             list.push(Seen {
-                path: self.path()?,
-                kind: kind_of(self.byte()?)?,
-                ino: self.number()?,
-                size: self.number()?,
-                mtime: self.time()?,
-                ours: self.byte()? != 0,
+                path,
+                kind,
+                ino,
+                mode,
+                owner,
+                size,
+                mtime,
+                ctime,
+                digest,
+                ours: flags & 1 != 0,
             });
         }
         Ok(list)
@@ -329,20 +481,43 @@ mod tests {
     fn sample() -> Journal {
         let path = |text: &str| TreePath::new(text).expect("a path");
         let mtime = Time { sec: -5, nsec: 7 };
-        let seen = Seen { path: path("x\n"), kind: Kind::Fifo, ino: 9, size: 1, mtime, ours: true };
+        let seen = |digest| Seen {
+            path: path("x\n"),
+            kind: Kind::Fifo,
+            ino: 9,
+            mode: 0o640,
+            owner: (7, u32::MAX),
+            size: 1,
+            mtime,
+            ctime: Time { sec: 8, nsec: 9 },
+            digest,
+            ours: true,
+        };
         let meta = |mode| Meta { mode, xattrs: Some(vec![(b"user.a".to_vec(), b"\0\xff".to_vec())]) };
         Journal {
             state: State::Moving,
+            task: Task::Undo,
+            id: b"k7x".to_vec(),
+            about: b"{}\0".to_vec(),
             origin: 2,
             parent: Some(PathBuf::from("/somewhere")),
             stage: b".lane-stage-1".to_vec(),
+            peers: vec![Peer { journal: PathBuf::from("/j"), origin: PathBuf::from("/o") }],
             ops: vec![
-                Op::Take { path: path("a/b"), slot: path("o0"), ino: 3 },
-                Op::Put { path: path("c"), slot: path("n0"), new: vec![seen.clone()] },
-                Op::Swap { path: path("d"), slot: path("n1"), old_ino: 4, new: vec![seen] },
+                Op::Take { path: path("a/b"), slot: path("o0"), old: vec![] },
+                Op::Put { path: path("c"), slot: path("n0"), new: vec![seen(None)] },
+                Op::Swap {
+                    path: path("d"),
+                    slot: path("n1"),
+                    old: vec![seen(None)],
+                    new: vec![seen(Some([5; 32]))],
+                },
                 Op::Meta { path: path("e"), ino: 5, old: meta(0o644), new: meta(0o755) },
             ],
-            dirs: vec![DirTime { path: TreePath::root(), ino: 2, mtime, names_change: true }],
+            dirs: vec![
+                DirTime { path: TreePath::root(), ino: 2, mtime, names_change: true, after: None },
+                DirTime { path: path("q"), ino: 2, mtime, names_change: false, after: Some(mtime) },
+            ],
         }
     }
 
@@ -351,6 +526,12 @@ mod tests {
         assert_eq!(Journal::decode(&sample().encode()).expect("whole"), sample());
         let inside = Journal { parent: None, state: State::Committed, ops: vec![], ..sample() };
         assert_eq!(Journal::decode(&inside.encode()).expect("whole"), inside);
+    }
+
+    #[test]
+    fn an_id_that_is_no_file_name_is_refused() {
+        let bad = Journal { id: b"../x".to_vec(), ..sample() };
+        assert!(Journal::decode(&bad.encode()).is_err());
     }
 
     #[test]

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use kernel::error::Asked as _;
 use kernel::{meta, open};
-use tree::TreePath;
+use tree::{Entry, TreePath};
 
 use super::NoFaults;
-use super::site::{Closely, Site, differences};
+use super::journal::Seen;
+use super::site::{Closely, Site, differences, is_same};
 use super::units::Units;
 use crate::error::{Error, Result, Stepping as _};
 use crate::plan::KeepPlan;
@@ -19,7 +20,7 @@ pub(crate) fn ahead(units: &Units, origin: BorrowedFd<'_>, stage_parent: &OwnedF
     let site = Site { origin, stage: None, faults: &NoFaults };
     let device = meta::stat_fd(stage_parent).stepping("stat", &TreePath::root())?.dev;
     let touched = BTreeSet::new();
-    let closely = Closely { touched: &touched, moved: false };
+    let closely = Closely { touched: &touched, moved: false, made: false };
     let mut moved = Vec::new();
     // What stands under a moved directory is looked at where it is now.
     let before = |path: &TreePath| {
@@ -33,7 +34,7 @@ pub(crate) fn ahead(units: &Units, origin: BorrowedFd<'_>, stage_parent: &OwnedF
     for lift in &units.lifts {
         let spot = site.spot(&lift.from)?;
         same_device(&spot.dir, device, &lift.from)?;
-        if !spot.entry.as_ref().is_some_and(|found| super::site::is_same(found, &lift.old, closely)) {
+        if !spot.entry.as_ref().is_some_and(|found| is_same(found, &known(&lift.old), closely)) {
             moved.push(lift.from.clone());
         }
     }
@@ -60,12 +61,17 @@ pub(crate) fn ahead(units: &Units, origin: BorrowedFd<'_>, stage_parent: &OwnedF
         if !spot
             .entry
             .as_ref()
-            .is_some_and(|found| super::site::is_same(found, old, closely) && found.mode == old.mode)
+            .is_some_and(|found| is_same(found, &known(old), closely) && found.mode == old.mode)
         {
             moved.push(place);
         }
     }
     if moved.is_empty() { Ok(()) } else { Err(Error::OriginMoved { paths: moved }) }
+}
+
+/// Something of which what is below it does not matter.
+fn known(entry: &Entry) -> Seen {
+    Seen::of(TreePath::root(), entry, false)
 }
 
 fn same_device(dir: &OwnedFd, device: u64, path: &TreePath) -> Result<()> {

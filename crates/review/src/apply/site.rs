@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use kernel::{Errno, open};
-use tree::{Entry, TreePath};
+use tree::{Entry, Kind, TreePath};
 
-use super::Faults;
 use super::journal::Seen;
+use super::{Faults, digest};
 use crate::error::{Error, Result, Stepping as _};
 
 /// A name in an open directory, and what stands under it.
@@ -97,76 +97,152 @@ fn spot(root: BorrowedFd<'_>, path: &TreePath) -> Result<Spot> {
     Ok(Spot { dir, name, entry })
 }
 
-/// How closely an entry must be what the plan saw.
+/// How closely an entry must be what it was.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closely<'a> {
     /// Inodes whose status change time we have changed ourselves (through another of their names).
     pub(crate) touched: &'a BTreeSet<u64>,
     /// It was moved by us, which changes the status change time.
     pub(crate) moved: bool,
+    /// It was made by us: where only times differ (a backup, a further name), its digest decides.
+    pub(crate) made: bool,
 }
 
 /// True where `found` is the very entry `old`, unchanged.
-pub(crate) fn is_same(found: &Entry, old: &Entry, closely: Closely<'_>) -> bool {
-    found.kind == old.kind
-        && found.ino == old.ino
-        && (old.is_dir()
-            || (found.size == old.size
-                && found.mtime == old.mtime
-                && found.mode == old.mode
-                && (closely.moved || closely.touched.contains(&old.ino) || found.ctime == old.ctime)))
+pub(crate) fn is_same(found: &Entry, old: &Seen, closely: Closely<'_>) -> bool {
+    is_alike(found, old) && (found.is_dir() || closely.moved || is_unmoved(found, old, closely))
 }
 
-/// Compares an object in place with what the plan knows of it (itself first, then all that is below)
+/// True where all but the status change time is as it was.
+fn is_alike(found: &Entry, old: &Seen) -> bool {
+    is_like_made(found, old) && (found.is_dir() || found.mtime == old.mtime)
+}
+
+/// True where all but the times is as it was.
+fn is_like_made(found: &Entry, old: &Seen) -> bool {
+    found.kind == old.kind
+        && found.ino == old.ino
+        && (found.is_dir() || (found.size == old.size && found.mode == old.mode))
+}
+
+fn is_unmoved(found: &Entry, old: &Seen, closely: Closely<'_>) -> bool {
+    // What only goes back to where it stood brings along whatever became of it.
+    found.ctime == old.ctime || closely.touched.contains(&old.ino) || (closely.made && !old.ours)
+}
+
+/// Compares an object in place with what is known of it (itself first, then all that is below)
 /// and returns what is different, by path below the object. `except` may be there or not.
-pub(crate) fn differences(
+pub(crate) fn differences<'a>(
     spot: &Spot,
-    old: &[(TreePath, Entry)],
+    old: impl IntoIterator<Item = &'a Seen>,
     except: &BTreeSet<TreePath>,
     closely: Closely<'_>,
 ) -> Result<Vec<TreePath>> {
-    let mut expected: BTreeMap<&TreePath, &Entry> = old.iter().map(|(path, entry)| (path, entry)).collect();
-    let mut different = Vec::new();
+    compare(spot, old, except, closely).map(|compared| compared.different)
+}
+
+/// What a comparison found.
+#[derive(Debug, Default)]
+pub(crate) struct Compared {
+    /// What is not as it was, by path below the object.
+    pub(crate) different: Vec<TreePath>,
+    /// What is as it was, as it is now.
+    pub(crate) now: Vec<Seen>,
+}
+
+/// As [`differences`], with what was found.
+pub(crate) fn compare<'a>(
+    spot: &Spot,
+    old: impl IntoIterator<Item = &'a Seen>,
+    except: &BTreeSet<TreePath>,
+    closely: Closely<'_>,
+) -> Result<Compared> {
+    let mut comparing = Comparing {
+        expected: old.into_iter().map(|seen| (&seen.path, seen)).collect(),
+        except,
+        closely,
+        found: Compared::default(),
+    };
     let root = TreePath::root();
-    match (&spot.entry, expected.remove(&root)) {
-        (Some(found), Some(old)) if is_same(found, old, closely) => {
-            if found.is_dir() {
-                let inside = open::dir_beneath(&spot.dir, &spot.name).stepping("open", &root)?;
-                below(&inside, &root, &mut expected, except, closely, &mut different)?;
+    match (&spot.entry, comparing.expected.remove(&root)) {
+        (Some(found), Some(old)) if comparing.is_same(&spot.dir, &spot.name, found, old)? => {
+            comparing.note(found, old);
+            if found.is_dir() && old.ours {
+                comparing.enter(&spot.dir, &spot.name, &root)?;
             }
         }
         (None, None) => {}
-        _ => different.push(root),
+        _ => comparing.found.different.push(root),
     }
-    different.extend(expected.into_keys().cloned());
-    Ok(different)
+    let Comparing { expected, mut found, .. } = comparing;
+    found.different.extend(expected.into_keys().cloned());
+    Ok(found)
 }
 
-fn below(
-    dir: &OwnedFd,
-    at: &TreePath,
-    expected: &mut BTreeMap<&TreePath, &Entry>,
-    except: &BTreeSet<TreePath>,
-    closely: Closely<'_>,
-    different: &mut Vec<TreePath>,
-) -> Result<()> {
-    for name in kernel::dir::entries(dir).stepping("list", at)? {
-        let path = at.join(&name.name);
-        if except.contains(&path) {
-            continue;
+struct Comparing<'a, 'b> {
+    expected: BTreeMap<&'a TreePath, &'a Seen>,
+    except: &'b BTreeSet<TreePath>,
+    closely: Closely<'b>,
+    found: Compared,
+}
+
+impl<'a> Comparing<'a, '_> {
+    fn is_same(&self, dir: &OwnedFd, name: &[u8], found: &Entry, old: &Seen) -> Result<bool> {
+        if is_same(found, old, self.closely) {
+            return Ok(true);
         }
-        let Some(found) = tree::dir::entry_at(dir, &name.name).stepping("stat", &path)? else { continue };
-        match expected.remove(&path) {
-            Some(old) if is_same(&found, old, closely) => {
-                if found.is_dir() {
-                    let inside = open::dir_beneath(dir.as_fd(), &name.name).stepping("open", &path)?;
-                    below(&inside, &path, expected, except, closely, different)?;
-                }
+        if self.closely.made && old.kind != Kind::File && is_like_made(found, old) {
+            // It has nothing that could be edited.
+            return Ok(true);
+        }
+        match old.digest {
+            Some(known) if self.closely.made && is_like_made(found, old) => {
+                Ok(digest::at(dir, name, &old.path)? == Some(known))
             }
-            _ => different.push(path),
+            _ => Ok(false),
         }
     }
-    Ok(())
+
+    fn note(&mut self, found: &Entry, old: &Seen) {
+        self.found.now.push(Seen { ctime: found.ctime, mtime: found.mtime, ..old.clone() });
+    }
+
+    fn enter(&mut self, dir: &OwnedFd, name: &[u8], at: &TreePath) -> Result<()> {
+        match open::dir_beneath(dir, name) {
+            Ok(inside) => self.below(&inside, at),
+            // A directory that its own owner may not read is as we made it: nobody could change it.
+            Err(error) if error.errno == Errno::ACCESS && self.closely.made => {
+                let inside = |path: &TreePath| path != at && path.starts_with(at);
+                let all: Vec<&'a TreePath> =
+                    self.expected.keys().copied().filter(|path| inside(path)).collect();
+                for path in all {
+                    self.found.now.extend(self.expected.remove(path).cloned());
+                }
+                Ok(())
+            }
+            Err(error) => Err(error).stepping("open", at),
+        }
+    }
+
+    fn below(&mut self, dir: &OwnedFd, at: &TreePath) -> Result<()> {
+        for name in kernel::dir::entries(dir).stepping("list", at)? {
+            let path = at.join(&name.name);
+            if self.except.contains(&path) {
+                continue;
+            }
+            let Some(found) = tree::dir::entry_at(dir, &name.name).stepping("stat", &path)? else { continue };
+            match self.expected.remove(&path) {
+                Some(old) if self.is_same(dir, &name.name, &found, old)? => {
+                    self.note(&found, old);
+                    if found.is_dir() && old.ours {
+                        self.enter(dir, &name.name, &path)?;
+                    }
+                }
+                _ => self.found.different.push(path),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// True where an object that we put in place is as we made it.

@@ -10,11 +10,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use kernel::bytes::{How, Mover};
 use kernel::{Errno, meta, node, open, publish, xattr};
 use rustix::fs::{Mode, OFlags};
-use tree::{Entry, Kind, Source, TreePath};
+use tree::{Kind, Source, TreePath};
 
-use super::journal::Seen;
+use super::journal::{Digest, Seen};
 use super::units::Fresh;
-use super::{KeepReport, Options};
+use super::{KeepReport, Options, digest};
 use crate::error::{Error, Reading as _, Result, Stepping as _};
 
 /// Fewer new objects than this are synced one by one; more are synced with their file system.
@@ -31,7 +31,12 @@ pub(crate) struct Stage<'a> {
     pub(crate) lane: &'a dyn Source,
     pub(crate) options: &'a Options,
     pub(crate) report: &'a mut KeepReport,
+    /// By slot; `None` where nobody will ask for them.
+    pub(crate) digests: Option<Digests>,
 }
+
+/// The digests of staged files, by slot.
+pub(crate) type Digests = BTreeMap<TreePath, Digest>;
 
 impl Stage<'_> {
     /// Makes everything, calling `before` ahead of each object, and puts it on disk.
@@ -50,6 +55,11 @@ impl Stage<'_> {
                     if let Some(first) = links.get(&group).filter(|_| object.entry.nlink > 1) {
                         let (first_dir, first_name) = self.parent(first)?;
                         node::link_at(&first_dir, &first_name, &dir, &name).stepping("link", &object.path)?;
+                        if let Some(digests) = &mut self.digests
+                            && let Some(digest) = digests.get(first).copied()
+                        {
+                            digests.insert(object.slot.clone(), digest);
+                        }
                         continue;
                     }
                     links.insert(group, object.slot.clone());
@@ -141,6 +151,11 @@ impl Stage<'_> {
         self.attributes(object, dir, name)?;
         meta::set_mode_fd(&to, object.entry.mode).stepping("chmod", path)?;
         self.times(object, dir, name)?;
+        if let Some(digests) = &mut self.digests
+            && let Some(digest) = digest::of(&to, dir, name, path)?
+        {
+            digests.insert(object.slot.clone(), digest);
+        }
         self.report.files += 1;
         self.report.bytes += size;
         if how == How::Reflink {
@@ -219,7 +234,7 @@ fn survey_into(dir: BorrowedFd<'_>, slot: &TreePath, below: &TreePath, list: &mu
         open::parent_beneath(dir, at.as_bytes()).stepping("open the staging directory", &at)?;
     let entry = tree::dir::entry_at(&parent, &name).stepping("stat", &at)?;
     let Some(entry) = entry else { return Err(Error::LaneMoved { path: at }) };
-    list.push(seen(below.clone(), &entry, true));
+    list.push(Seen::of(below.clone(), &entry, true));
     if entry.is_dir() {
         let inside = open::dir_beneath(&parent, &name).stepping("open the staging directory", &at)?;
         for child in kernel::dir::entries(&inside).stepping("list", &at)? {
@@ -227,9 +242,4 @@ fn survey_into(dir: BorrowedFd<'_>, slot: &TreePath, below: &TreePath, list: &mu
         }
     }
     Ok(())
-}
-
-/// The identity of an entry for the journal.
-pub(crate) fn seen(path: TreePath, entry: &Entry, ours: bool) -> Seen {
-    Seen { path, kind: entry.kind, ino: entry.ino, size: entry.size, mtime: entry.mtime, ours }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use kernel::{Errno, meta, open, publish, xattr};
 use tree::{Kind, TreePath};
 
-use super::journal::{Journal, Meta, Op};
+use super::journal::{DirTime, Journal, Meta, Op, ino};
 use super::site::{Site, Spot, untouched};
 use crate::error::{Result, Stepping as _};
 
@@ -39,11 +39,9 @@ pub(crate) fn undo(site: &Site<'_>, journal: &Journal) -> Result<Vec<LeftAlone>>
     let moves = moves(journal);
     for op in journal.ops.iter().rev() {
         let (path, old, why) = match op {
-            Op::Take { path, slot, ino } => (path, Some(*ino), untake(site, path, slot, *ino)?),
+            Op::Take { path, slot, old } => (path, ino(old), untake(site, path, slot, ino(old))?),
             Op::Put { path, slot, new } => (path, None, unput(site, path, slot, new)?),
-            Op::Swap { path, slot, old_ino, new } => {
-                (path, Some(*old_ino), unswap(site, path, slot, *old_ino, new)?)
-            }
+            Op::Swap { path, slot, old, new } => (path, ino(old), unswap(site, path, slot, ino(old), new)?),
             Op::Meta { path, ino, old, new } => (path, None, unmeta(site, path, *ino, old, new)?),
         };
         if let Some(why) = why
@@ -54,7 +52,7 @@ pub(crate) fn undo(site: &Site<'_>, journal: &Journal) -> Result<Vec<LeftAlone>>
         site.fault("undone", path)?;
     }
     let busy: BTreeSet<TreePath> = left.iter().filter_map(|left| left.path.parent()).collect();
-    restore_times(site, journal, |dir| !busy.contains(&dir.path))?;
+    restore_times(site, &journal.dirs, |dir| !busy.contains(&dir.path))?;
     left.reverse();
     Ok(left)
 }
@@ -82,6 +80,14 @@ fn moves(journal: &Journal) -> Vec<Move<'_>> {
     taken.collect()
 }
 
+/// Where what stood at `path` before stands once all of the journal is done.
+pub(crate) fn places_after(journal: &Journal, path: &TreePath) -> TreePath {
+    let moved = moves(journal)
+        .into_iter()
+        .find_map(|moved| path.strip_prefix(moved.from).map(|rest| moved.to.join_path(&rest)));
+    moved.unwrap_or_else(|| path.clone())
+}
+
 /// True where an entry of a moved directory is still, or again, in it, but the directory is not where
 /// the act would have found it: then nothing was done, or it is undone already.
 fn rests(site: &Site<'_>, moves: &[Move<'_>], path: &TreePath, ino: Option<u64>) -> Result<bool> {
@@ -97,10 +103,10 @@ fn rests(site: &Site<'_>, moves: &[Move<'_>], path: &TreePath, ino: Option<u64>)
 /// Puts the modification times of directories back.
 pub(crate) fn restore_times(
     site: &Site<'_>,
-    journal: &Journal,
-    wanted: impl Fn(&super::journal::DirTime) -> bool,
+    dirs: &[DirTime],
+    wanted: impl Fn(&DirTime) -> bool,
 ) -> Result<()> {
-    for dir in journal.dirs.iter().filter(|dir| wanted(dir)) {
+    for dir in dirs.iter().filter(|dir| wanted(dir)) {
         let Some(spot) = site.spot_if_reachable(&dir.path)? else { continue };
         let Some(entry) = spot.entry.as_ref().filter(|entry| entry.ino == dir.ino && entry.is_dir()) else {
             continue;
@@ -117,11 +123,16 @@ pub(crate) fn restore_times(
     Ok(())
 }
 
-fn untake(site: &Site<'_>, path: &TreePath, slot: &TreePath, ino: u64) -> Result<Option<&'static str>> {
+fn untake(
+    site: &Site<'_>,
+    path: &TreePath,
+    slot: &TreePath,
+    ino: Option<u64>,
+) -> Result<Option<&'static str>> {
     let here = site.spot_if_reachable(path)?;
-    let held = site.slot(slot)?.filter(|held| held.ino() == Some(ino));
+    let held = site.slot(slot)?.filter(|held| held.ino() == ino);
     let Some(held) = held else {
-        return Ok((here.as_ref().and_then(Spot::ino) != Some(ino)).then_some(LOST));
+        return Ok((here.as_ref().and_then(Spot::ino) != ino).then_some(LOST));
     };
     let Some(here) = here else { return Ok(Some(NO_DIR)) };
     if here.entry.is_some() {
@@ -169,7 +180,7 @@ fn unswap(
     site: &Site<'_>,
     path: &TreePath,
     slot: &TreePath,
-    old_ino: u64,
+    old: Option<u64>,
     new: &[super::journal::Seen],
 ) -> Result<Option<&'static str>> {
     let ours = new.first().map(|seen| seen.ino);
@@ -178,7 +189,7 @@ fn unswap(
         return Ok(None);
     }
     let Some(here) = site.spot_if_reachable(path)? else { return Ok(Some(NO_DIR)) };
-    if here.ino() == Some(old_ino) {
+    if here.ino() == old {
         return Ok(None);
     }
     if here.entry.is_none() || here.ino() != ours {

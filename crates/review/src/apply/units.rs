@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree::{Entry, TreePath};
 
+use super::journal::Seen;
 use crate::plan::Step;
 
 /// A new object at a place of its own in the staging directory.
@@ -38,7 +39,7 @@ pub(crate) struct Unit {
     pub(crate) path: TreePath,
     pub(crate) slot: TreePath,
     /// What goes: itself first (relative path of the root), then what is below it.
-    pub(crate) old: Vec<(TreePath, Entry)>,
+    pub(crate) old: Vec<Seen>,
     /// Something stands in `slot` to take its place.
     pub(crate) puts: bool,
 }
@@ -62,6 +63,11 @@ enum Place {
 }
 
 impl Units {
+    /// True where something is moved into a new directory, which has to stay open until it is there.
+    pub(crate) fn waits(&self) -> bool {
+        self.lifts.iter().any(|lift| lift.slot.components().count() > 1)
+    }
+
     /// Gathers the steps.
     pub(crate) fn of(steps: &[Step]) -> Units {
         let mut units = Units::default();
@@ -151,8 +157,8 @@ impl Units {
 fn gone(
     going: &BTreeMap<&TreePath, &Entry>,
     moved_to: &BTreeSet<&TreePath>,
-) -> BTreeMap<TreePath, Vec<(TreePath, Entry)>> {
-    let mut lists: BTreeMap<TreePath, Vec<(TreePath, Entry)>> = BTreeMap::new();
+) -> BTreeMap<TreePath, Vec<Seen>> {
+    let mut lists: BTreeMap<TreePath, Vec<Seen>> = BTreeMap::new();
     let mut tops: Vec<&TreePath> = Vec::new();
     for (path, old) in going {
         tops.retain(|top| path.starts_with(top));
@@ -166,7 +172,7 @@ fn gone(
             }
         };
         let below = path.strip_prefix(root).unwrap_or_default();
-        lists.entry(root.clone()).or_default().push((below, (*old).clone()));
+        lists.entry(root.clone()).or_default().push(Seen::of(below, old, true));
     }
     lists
 }
@@ -211,7 +217,7 @@ mod tests {
     /// Each unit as path, slot, what goes, whether something comes.
     fn shown(units: &Units) -> Vec<String> {
         let unit = |unit: &Unit| {
-            let old: Vec<String> = unit.old.iter().map(|(below, _)| format!("{below:?}")).collect();
+            let old: Vec<String> = unit.old.iter().map(|seen| format!("{:?}", seen.path)).collect();
             format!("{:?} {:?} [{}] {}", unit.path, unit.slot, old.join(" "), unit.puts).replace('"', "")
         };
         units.units.iter().map(unit).collect()

@@ -11,4 +11,6 @@ mod parts;
 mod patches;
 mod random;
 mod rooms;
+mod undo_faults;
+mod undoes;
 mod world;

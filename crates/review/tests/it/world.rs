@@ -8,7 +8,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use review::apply::{Faults, KeepReport, NoFaults, Options, Places, execute};
+use review::apply::{
+    Faults, KeepReport, KeptRoot, Naming, NoFaults, Options, Places, Root, UndoStep, execute, execute_all,
+    undo,
+};
 use review::plan::{Drifted, KeepPlan, Wish, plan};
 use review::select::Selection;
 use review::{Error, Result};
@@ -123,6 +126,32 @@ impl World {
         execute(plan, &base, &lane, &places, options, faults)
     }
 
+    /// Keeps everything in such a way that it can be undone.
+    pub(crate) fn keep_recorded(&self, id: &str, beside: bool, faults: &dyn Faults) -> Result<()> {
+        let plan = self.plan_everything();
+        self.keep_plan(&plan, id, beside, faults)
+    }
+
+    pub(crate) fn keep_plan(
+        &self,
+        plan: &KeepPlan,
+        id: &str,
+        beside: bool,
+        faults: &dyn Faults,
+    ) -> Result<()> {
+        let (base, lane) = self.trees();
+        let (staging, journal, origin) = (self.beside(), self.journal(), self.origin());
+        let places = Places { staging: beside.then_some(staging.as_path()), journal: &journal };
+        let root = Root { plan, origin: base.fd(), path: &origin, lane: &lane, places };
+        let naming = Naming { id, about: b"about it" };
+        execute_all(&[root], Some(naming), &Options::default(), faults).map(drop)
+    }
+
+    pub(crate) fn undo(&self, id: &str, faults: &dyn Faults) -> Result<Vec<UndoStep>> {
+        let (base, _) = self.trees();
+        undo(id, &[KeptRoot { origin: base.fd(), journal: &self.journal() }], faults)
+    }
+
     pub(crate) fn keep(&self, paths: &[&str]) -> (KeepPlan, KeepReport) {
         let plan = self.plan(paths);
         let report = self.execute(&plan, &NoFaults).expect("kept");
@@ -176,7 +205,7 @@ fn below(top: &Path, at: &TreePath, paths: &mut Vec<TreePath>) {
 }
 
 /// What must be as before after a keep that failed: names, inodes, modes, times, content.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Shape(BTreeMap<OsString, Facts>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,6 +253,32 @@ impl Shape {
                 self.add(top, &at.join(entry.expect("an entry").file_name()));
             }
         }
+    }
+
+    /// `self` is what was there before a keep that was undone: all of it is there again. A file that the keep had changed
+    /// or taken away has another time, and where only copies could be held (`copies`) is another inode.
+    pub(crate) fn assert_undone(&self, now: &Shape, kept: &Shape, copies: bool, when: &str) {
+        let stayed: std::collections::BTreeSet<u64> = kept.0.values().map(|facts| facts.ino).collect();
+        let eased = |shape: &Shape| {
+            let mut eased = Shape(BTreeMap::new());
+            for (path, facts) in &shape.0 {
+                let was = self.0.get(path);
+                let mut facts = facts.clone();
+                let stays_here = |was: &Facts| kept.0.get(path).is_some_and(|kept| kept.ino == was.ino);
+                if was.is_some_and(|was| !stayed.contains(&was.ino) || copies && !stays_here(was)) {
+                    let is_file = facts.mode & 0o170_000 == 0o100_000;
+                    facts.mtime = if is_file { (0, 0) } else { facts.mtime };
+                    facts.ino = if copies { 0 } else { facts.ino };
+                }
+                if copies {
+                    // A name that was one of several of a file stands for itself.
+                    facts.nlink = 0;
+                }
+                eased.0.insert(path.clone(), facts);
+            }
+            eased
+        };
+        eased(self).assert_same(&eased(now), when);
     }
 
     pub(crate) fn assert_same(&self, other: &Shape, when: &str) {
