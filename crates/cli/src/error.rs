@@ -219,6 +219,14 @@ fn hint(error: &EngineError) -> Option<String> {
         E::BadSelection { .. } => "`lane keep LANE … --dry-run --save-selection FILE` makes one.".into(),
         E::NotSelectable { .. } => "`lane diff` shows what there is; name the path to keep all of it.".into(),
         E::MovedOn { name, .. } => format!("look again with `lane diff {name}`, and select anew."),
+        E::NoKeep { .. } => "what is kept from now on can be undone for 14 days.".into(),
+        E::NoSuchKeep { .. } => "`lane undo --keep --list` lists them.".into(),
+        E::KeepUndone { .. } => {
+            "`lane undo --keep --list` lists earlier ones; `lane keep` keeps the same again.".into()
+        }
+        E::EditedSinceKeep { .. } => {
+            "nothing was changed; put those files aside, then undo.".into()
+        }
         E::RestsOnMoved { name } => format!("`lane stop {name}` first, then keep."),
         E::HiddenMoved { .. } => {
             "see where it is with `lane diff`, and name that place with `--hide` instead; a new lane has it in its old one.".into()

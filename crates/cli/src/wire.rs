@@ -11,6 +11,7 @@ mod history;
 mod lane;
 mod page;
 mod policy;
+mod undo_keep;
 mod work;
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -25,6 +26,7 @@ pub(crate) use history::{Checkpointed, Forked, Log, Restored, Snapped};
 pub(crate) use lane::{Lane, Listed, Show, Verified};
 pub(crate) use page::Web;
 pub(crate) use policy::Rules;
+pub(crate) use undo_keep::{KeepUndone, Keeps};
 pub(crate) use work::{Discarded, Doctor, Exported, Keep, Plan, Probe, Ran, Stopped};
 
 /// Text of bytes, with the bytes themselves where the text is not they.

@@ -145,6 +145,36 @@ pub enum EngineError {
         /// The lane.
         name: String,
     },
+    /// Nothing was kept into this project that could be undone.
+    #[error("no keep into {} is recorded", .project.display())]
+    NoKeep {
+        /// The project.
+        project: PathBuf,
+    },
+    /// No keep has this id, or several begin with it.
+    #[error("no keep '{id}' into {} is recorded", .project.display())]
+    NoSuchKeep {
+        /// As asked for.
+        id: String,
+        /// The project.
+        project: PathBuf,
+    },
+    /// The keep was undone already.
+    #[error("keep {id} was undone already")]
+    KeepUndone {
+        /// Its id.
+        id: String,
+    },
+    /// What a keep wrote was edited since.
+    #[error("edited since keep {id}: {}{}", .path.display(), more(*.others))]
+    EditedSinceKeep {
+        /// Its id.
+        id: String,
+        /// The first such path.
+        path: PathBuf,
+        /// How many more.
+        others: usize,
+    },
     /// A restore would remove most of what a lane holds.
     #[error("going back to {to} removes {removes} of the {of} entries that lane '{name}' holds")]
     RemovesMuch {
@@ -426,6 +456,10 @@ impl From<ledger::Error> for EngineError {
     }
 }
 
+fn more(others: usize) -> String {
+    if others == 0 { String::new() } else { format!(" and {others} more") }
+}
+
 impl From<workspace::Error> for EngineError {
     fn from(error: workspace::Error) -> EngineError {
         EngineError::Workspace(error)
@@ -499,12 +533,16 @@ impl EngineError {
             | E::PolicyFile { .. }
             | E::PolicyRefuses(_)
             | E::RemovesMuch { .. }
+            | E::NoKeep { .. }
+            | E::NoSuchKeep { .. }
+            | E::KeepUndone { .. }
             | E::TargetExists { .. }
             | E::TargetInside { .. } => ErrorKind::User,
             E::Live { .. }
             | E::NotStill { .. }
             | E::Busy { .. }
             | E::MovedOn { .. }
+            | E::EditedSinceKeep { .. }
             | E::RestsOnMoved { .. } => ErrorKind::Conflict,
             E::OriginGone { .. }
             | E::HiddenMoved { .. }

@@ -1,7 +1,11 @@
-//! Where a keep has its journal and its staging directory, and what is done about an interrupted one.
+//! Where a keep has its journal and its staging directory, what is done about an interrupted one, and the records by which
+//! keeps can be undone.
 //!
 //! Invariant: one journal directory for each origin, found again by the origin's path alone; staging
-//! stands outside the origin wherever a directory of ours shares its filesystem.
+//! stands outside the origin wherever a directory of ours shares its filesystem. A record belongs to the project, not to the
+//! lane: it stays for the retention time, whatever becomes of the lane.
+
+pub(crate) mod base;
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,9 +15,11 @@ use review::apply::{self, Outcome};
 use tree::dir::DirTree;
 use workspace::{LayerPlace, MountTable, OriginFacts, PlaceWhy};
 
+use crate::clock;
 use crate::engine::Engine;
 use crate::error::{Doing as _, Result};
 use crate::monitor::{Event, Monitor};
+use crate::recover::RETENTION_MS;
 
 /// The journal directory of an origin; made where it is missing.
 pub fn journal_dir(engine: &Engine, origin: &Path) -> Result<PathBuf> {
@@ -75,14 +81,170 @@ pub fn repair(engine: &Engine, origin: &Path, monitor: &mut dyn Monitor) -> Resu
         Err(review::Error::Busy { .. }) => return Ok(()),
         other => other?,
     };
-    let what = match recovered.outcome {
-        Outcome::Nothing => return Ok(()),
-        Outcome::RolledBack => "an interrupted keep was taken back",
-        Outcome::Finished => "an interrupted keep was finished",
+    if let Some(id) = &recovered.id
+        && recovered.outcome == Outcome::Finished
+    {
+        base::follow(engine, origin, id, recovered.is_undo)?;
+    }
+    let what = match (recovered.outcome, recovered.is_undo) {
+        (Outcome::Nothing, _) => return Ok(()),
+        (Outcome::RolledBack, false) => "an interrupted keep was taken back",
+        (Outcome::Finished, false) => "an interrupted keep was finished",
+        (Outcome::RolledBack, true) => "an interrupted undoing of a keep was taken back",
+        (Outcome::Finished, true) => "an interrupted undoing of a keep was finished",
     };
     monitor.event(Event::Repaired(what, &origin.display().to_string()));
     for left in &recovered.left {
-        monitor.event(Event::Warning(&format!("left as it is: {left:?}")));
+        let path = left.path.as_bytes().escape_ascii();
+        let rescue = left.rescue.as_ref().map_or_else(String::new, |rescue| {
+            format!("; what stood there before is in {}", rescue.display())
+        });
+        monitor.event(Event::Warning(&format!("left as it is: {path} {}{rescue}", left.why)));
     }
     Ok(())
+}
+
+/// A keep of which there is a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptView {
+    /// Its id.
+    pub id: String,
+    /// When, in milliseconds since the epoch; `None` where the record is damaged.
+    pub at: Option<i64>,
+    /// Id of the lane that it came from.
+    pub lane_id: String,
+    /// Name of that lane then.
+    pub lane: String,
+    /// How many paths it wrote.
+    pub steps: u64,
+    /// The origins that it wrote to, the project first.
+    pub roots: Vec<PathBuf>,
+    /// It was undone.
+    pub is_undone: bool,
+    /// Bytes on disk that what it displaced takes.
+    pub bytes: u64,
+    /// Why it cannot be undone.
+    pub problem: Option<String>,
+}
+
+/// What a record says of its keep.
+pub(crate) fn about(lane: &crate::view::LaneView, steps: usize) -> Vec<u8> {
+    serde_json::json!({ "at": clock::now_ms(), "lane": lane.id, "name": lane.name, "steps": steps })
+        .to_string()
+        .into_bytes()
+}
+
+/// The roots of a recorded keep: journal directory and origin.
+pub(crate) fn roots(kept: &apply::Kept, journal: &Path, origin: &Path) -> Vec<(PathBuf, PathBuf)> {
+    if kept.roots.is_empty() { vec![(journal.to_owned(), origin.to_owned())] } else { kept.roots.clone() }
+}
+
+fn told(kept: &apply::Kept, journal: &Path, origin: &Path) -> KeptView {
+    let said: serde_json::Value = serde_json::from_slice(&kept.about).unwrap_or_default();
+    let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
+    let bytes = kept.displaced.as_deref().map_or(0, bytes_in);
+    KeptView {
+        id: kept.id.clone(),
+        at: said["at"].as_i64(),
+        lane_id: text("lane"),
+        lane: text("name"),
+        steps: said["steps"].as_u64().unwrap_or(0),
+        roots: roots(kept, journal, origin).into_iter().map(|(_, origin)| origin).collect(),
+        is_undone: kept.is_undone,
+        bytes,
+        problem: kept.problem.clone(),
+    }
+}
+
+/// Bytes that a tree of ours takes on disk, each inode once.
+fn bytes_in(dir: &Path) -> u64 {
+    let Ok(dir) = kernel::open::root_dir(dir) else { return 0 };
+    let (mut sum, mut seen) = (0, std::collections::HashSet::new());
+    let _gaps = tree::walk::walk(std::os::fd::AsFd::as_fd(&dir), &mut |_, entry| {
+        if entry.is_dir() || entry.nlink < 2 || seen.insert(entry.ino) {
+            sum += entry.allocated;
+        }
+        tree::walk::Visit::Enter
+    });
+    sum
+}
+
+/// The keeps of a project of which there are records, the newest first.
+pub fn kept(engine: &Engine, origin: &Path) -> Result<Vec<KeptView>> {
+    let journal = journal_path(engine, origin);
+    let mut found: Vec<KeptView> =
+        apply::kept(&journal)?.iter().map(|kept| told(kept, &journal, origin)).collect();
+    found.sort_by(|a, b| (b.at, &b.id).cmp(&(a.at, &a.id)));
+    Ok(found)
+}
+
+/// One record, as `apply` knows it.
+pub(crate) fn record(engine: &Engine, origin: &Path, id: &str) -> Result<Option<(PathBuf, apply::Kept)>> {
+    let journal = journal_path(engine, origin);
+    let found = apply::kept(&journal)?.into_iter().find(|kept| kept.id == id);
+    Ok(found.map(|kept| (journal, kept)))
+}
+
+/// What records of keeps take, and what is to go of them or went.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeepsView {
+    /// Keeps that can be undone.
+    pub keeps: u64,
+    /// Bytes on disk that what they displaced takes.
+    pub bytes: u64,
+    /// Records that go.
+    pub forgotten: u64,
+    /// Bytes that become free.
+    pub freed: u64,
+}
+
+/// The records of keeps of all projects: those past the retention time go, or `all`. Without `execute` nothing is changed.
+pub fn collect(engine: &Engine, all: bool, execute: bool) -> Result<KeepsView> {
+    let mut view = KeepsView::default();
+    for journal in journals(engine) {
+        // One that is under way may still ask for the others' word.
+        let is_busy = apply::is_interrupted(&journal)?;
+        for kept in apply::kept(&journal)? {
+            let goes = !is_busy && (all || is_old(&journal, &kept.id));
+            let bytes = kept.displaced.as_deref().map_or(0, bytes_in);
+            if !kept.is_undone && kept.problem.is_none() {
+                view.keeps += 1;
+                view.bytes += bytes;
+            }
+            if goes {
+                if execute {
+                    apply::forget(&journal, &kept.id)?;
+                }
+                view.forgotten += 1;
+                view.freed += bytes;
+            }
+        }
+    }
+    Ok(view)
+}
+
+/// Forgets the keeps that are past the retention time. One lstat a keep.
+pub fn expire(engine: &Engine) -> Result<()> {
+    for journal in journals(engine) {
+        let Ok(names) = std::fs::read_dir(&journal) else { continue };
+        for name in names.flatten() {
+            let name = name.file_name();
+            let Some(id) = name.to_str().and_then(|name| name.strip_prefix("kept.")) else { continue };
+            if is_old(&journal, id) && !apply::is_interrupted(&journal)? {
+                apply::forget(&journal, id)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn journals(engine: &Engine) -> Vec<PathBuf> {
+    let Ok(dirs) = std::fs::read_dir(engine.state().path().join("keeps")) else { return Vec::new() };
+    dirs.flatten().map(|dir| dir.path()).collect()
+}
+
+/// True where a record was written longer ago than the retention time.
+fn is_old(journal: &Path, id: &str) -> bool {
+    let written = journal.join(format!("kept.{id}")).symlink_metadata().map(|meta| meta.mtime() * 1000);
+    written.is_ok_and(|at| clock::now_ms() - at >= RETENTION_MS)
 }

@@ -214,6 +214,9 @@ fn settle_live(engine: &Engine, row: &mut Lane, monitor: &mut dyn Monitor) -> Re
 /// Deletes what has been in the trash longer than the retention time. A problem with one lane is told and
 /// does not stop the rest.
 pub fn empty_trash(engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
+    if let Err(error) = crate::keeping::expire(engine) {
+        monitor.event(Event::Warning(&format!("keeps past their time: {error}")));
+    }
     let Ok(entries) = std::fs::read_dir(engine.state().trash()) else { return Ok(()) };
     let now = clock::now_ms();
     for entry in entries.flatten() {

@@ -12,7 +12,8 @@ use crate::wire;
 /// Thin automatic snapshots out and free what no snapshot needs.
 ///
 /// All of a day stay, one an hour of a week, one a day of a quarter, and the newest twenty of each lane; so do snapshots that
-/// you asked for, and where a lane stands. No lane is removed. Shows the plan and asks.
+/// you asked for, and where a lane stands. No lane is removed. Keeps can be undone for 14 days; what older ones displaced
+/// goes. Shows the plan and asks.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Show the plan; do nothing.
@@ -31,6 +32,10 @@ pub(crate) struct Args {
     #[arg(long)]
     despite_damage: bool,
 
+    /// Forget all keeps: what they displaced is deleted, and none can be undone any more.
+    #[arg(long)]
+    forget_keeps: bool,
+
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
@@ -43,22 +48,28 @@ fn size(text: &str) -> std::result::Result<u64, String> {
 /// Plans, asks, does; exit code 1 where something could not be done, or not as far as was asked for.
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let engine = context.engine()?;
-    let request =
-        GcRequest { budget: args.budget, keep_free: args.keep_free, despite_damage: args.despite_damage };
+    let request = GcRequest {
+        budget: args.budget,
+        keep_free: args.keep_free,
+        despite_damage: args.despite_damage,
+        forget_keeps: args.forget_keeps,
+    };
     let plan = engine::ops::gc::plan(&engine, &request)?;
     let ui = &mut context.ui;
     if args.dry_run || plan.is_empty() {
         let views: Vec<StoreView> = plan.stores().cloned().collect();
         if ui.json {
-            ui.document(&wire::Collected::new(&views, args.dry_run))?;
+            ui.document(&wire::Collected::new(&views, plan.keeps(), args.dry_run))?;
         } else {
             render::show(ui, &views, render::Tense::Plan)?;
+            render::keeps(ui, plan.keeps(), render::Tense::Plan)?;
         }
         return Ok(code(&views, &args));
     }
     if !args.yes {
         if !ui.json {
             render::show(ui, &plan.stores().cloned().collect::<Vec<_>>(), render::Tense::Plan)?;
+            render::keeps(ui, plan.keeps(), render::Tense::Plan)?;
         }
         match ui.confirm("do that?", false)? {
             Confirm::Yes => {}
@@ -66,11 +77,12 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
             Confirm::NobodyToAsk => return Err(needs_yes("thinning snapshots out")),
         }
     }
-    let views = engine::ops::gc::execute(&engine, plan);
+    let (views, keeps) = engine::ops::gc::execute(&engine, plan)?;
     if ui.json {
-        ui.document(&wire::Collected::new(&views, false))?;
+        ui.document(&wire::Collected::new(&views, keeps, false))?;
     } else {
         render::show(ui, &views, render::Tense::Done)?;
+        render::keeps(ui, keeps, render::Tense::Done)?;
     }
     Ok(code(&views, &args))
 }

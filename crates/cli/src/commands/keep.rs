@@ -152,6 +152,12 @@ fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
     } else {
         let lane = &view.lane.name;
         ui.say(&format!("kept {} of lane {lane}", paths_word(view.steps.len())));
+        if let Some(id) = &view.id {
+            ui.say(&format!(
+                "  {} takes it back",
+                ui.paint_err(Role::Good, &format!("lane undo --keep {id}"))
+            ));
+        }
         if complete {
             ui.say(&format!("next: lane discard {lane}"));
         }

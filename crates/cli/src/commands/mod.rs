@@ -26,6 +26,7 @@ pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snap;
 pub(crate) mod stop;
+mod undo_keep;
 pub(crate) mod verify;
 pub(crate) mod web;
 

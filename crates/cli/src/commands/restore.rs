@@ -3,7 +3,7 @@
 use engine::EngineError;
 use engine::ops::restore::{RestoreAnswer, RestoreRequest, Target};
 
-use super::{Context, needs_yes};
+use super::{Context, needs_yes, undo_keep};
 use crate::error::{CliError, Result};
 use crate::exit_code;
 use crate::render::{history as render, report};
@@ -29,15 +29,31 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-/// Put a lane one step back in its history.
+/// Put a lane one step back in its history, or undo a keep.
 ///
 /// What was done since the last snapshot is one step; each further `undo` goes to the snapshot before. `lane redo` takes
 /// an undo back.
+///
+/// With `--keep` the original is put back to what it was before a keep, in all places that the keep wrote to, or not at
+/// all: where a file that was kept has been edited since, it is named and nothing is changed. A keep can be undone for 14
+/// days, whatever becomes of its lane.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UndoArgs {
-    /// The lane; may be left out where only one fits.
-    #[arg(value_name = "LANE")]
+    /// The lane; may be left out where only one fits. With `--keep`: the keep (or the front of its id), else the last one.
+    #[arg(value_name = "LANE|KEEP")]
     lane: Option<String>,
+
+    /// Undo a keep.
+    #[arg(long)]
+    keep: bool,
+
+    /// List the keeps that can be undone, and those that were.
+    #[arg(long, requires = "keep")]
+    list: bool,
+
+    /// Print what would be put back, and write nothing.
+    #[arg(short = 'n', long, requires = "keep")]
+    dry_run: bool,
 
     /// Do not ask, even where most of what the lane holds goes.
     #[arg(short, long)]
@@ -63,6 +79,12 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
 
 /// One step back.
 pub(crate) fn undo(context: &mut Context, args: UndoArgs) -> Result<u8> {
+    if args.list {
+        return undo_keep::list(context);
+    }
+    if args.keep {
+        return undo_keep::run(context, args.lane, args.dry_run, args.yes);
+    }
     go(context, args.lane, Target::Back, args.yes)
 }
 

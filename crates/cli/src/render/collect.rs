@@ -2,6 +2,7 @@
 
 use std::io;
 
+use engine::keeping::KeepsView;
 use engine::ops::fsck::{FindingView, NeedView, StoreReport};
 use engine::ops::gc::StoreView;
 
@@ -75,6 +76,21 @@ pub(crate) fn show(ui: &mut Ui, views: &[StoreView], tense: Tense) -> io::Result
             Tense::Done => ui.line(&format!("  {freed} freed"))?,
         }
         warn(ui, view);
+    }
+    Ok(())
+}
+
+/// What keeps that can be undone hold, and what goes of that.
+pub(crate) fn keeps(ui: &mut Ui, view: KeepsView, tense: Tense) -> io::Result<()> {
+    if view == KeepsView::default() {
+        return Ok(());
+    }
+    let word = |count: u64| if count == 1 { "1 keep".to_owned() } else { format!("{count} keeps") };
+    ui.line(&format!("{} can be undone, {}", word(view.keeps), report::bytes(view.bytes)))?;
+    if view.forgotten > 0 {
+        let (count, freed) = (word(view.forgotten), report::bytes(view.freed));
+        let verb = if tense == Tense::Plan { "to forget" } else { "forgotten" };
+        ui.line(&format!("  {count} {verb}, {freed}"))?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Answers of `gc` and `fsck`.
 
+use engine::keeping::KeepsView;
 use engine::ops::fsck::{FindingView, NeedView, StoreReport};
 use engine::ops::gc::{StoreView, Thinned};
 use serde::Serialize;
@@ -12,6 +13,16 @@ pub(crate) struct Collected {
     dry_run: bool,
     freed: u64,
     stores: Vec<CollectedStore>,
+    keeps: CollectedKeeps,
+}
+
+/// Keeps that can be undone.
+#[derive(Debug, Serialize)]
+struct CollectedKeeps {
+    count: u64,
+    bytes: u64,
+    forgotten: u64,
+    freed: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,9 +65,12 @@ impl ThinnedLane {
 }
 
 impl Collected {
-    pub(crate) fn new(views: &[StoreView], dry_run: bool) -> Collected {
+    pub(crate) fn new(views: &[StoreView], keeps: KeepsView, dry_run: bool) -> Collected {
         let stores: Vec<CollectedStore> = views.iter().map(CollectedStore::new).collect();
-        Collected { dry_run, freed: stores.iter().map(|store| store.freed).sum(), stores }
+        let freed = stores.iter().map(|store| store.freed).sum::<u64>() + keeps.freed;
+        let (count, bytes) = (keeps.keeps, keeps.bytes);
+        let keeps = CollectedKeeps { count, bytes, forgotten: keeps.forgotten, freed: keeps.freed };
+        Collected { dry_run, freed, stores, keeps }
     }
 }
 

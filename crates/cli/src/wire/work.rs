@@ -119,6 +119,8 @@ impl Plan {
 pub(crate) struct Keep {
     lane: String,
     lane_id: String,
+    /// By which it can be undone.
+    id: Option<String>,
     dry_run: bool,
     /// True where nothing was left out.
     complete: bool,
@@ -168,6 +170,7 @@ impl Keep {
         Keep {
             lane: view.lane.name.clone(),
             lane_id: view.lane.id.clone(),
+            id: view.id.clone(),
             dry_run,
             complete: view.left_out.is_empty(),
             kept: view.steps.iter().map(Step::new).collect(),

@@ -155,15 +155,24 @@ fn a_path_at_which_nothing_changed_is_an_error_and_nothing_is_kept() {
 }
 
 #[test]
-fn staging_and_journal_are_gone_afterwards() {
+fn nothing_but_what_was_displaced_stays_and_that_can_be_forgotten() {
     each(|world| {
         world.lane("tidy");
         world.write("tidy", "x", b"x\n");
-        let before = Listing::without(&world.project, &["x"]).items().len();
+        world.delete("tidy", "README.md");
+        let before = Listing::without(&world.project, &["x", "README.md"]).items().len();
         world.ok(&["keep", "tidy", "--yes"]);
         assert_eq!(Listing::without(&world.project, &["x"]).items().len(), before);
-        let staging = world.env.state().join("staging");
-        let left: Vec<_> = std::fs::read_dir(staging).into_iter().flatten().collect();
-        assert!(left.is_empty(), "{left:?}");
+        let names = |dir: std::path::PathBuf| -> Vec<_> {
+            std::fs::read_dir(dir).into_iter().flatten().flatten().map(|at| at.path()).collect()
+        };
+        let staging = || names(world.env.state().join("staging"));
+        let held: Vec<_> = staging().into_iter().flat_map(names).collect();
+        assert_eq!(held.len(), 1, "{held:?}");
+        assert!(!std::fs::read(&held[0]).expect("what was displaced").is_empty());
+        world.ok(&["gc", "--forget-keeps", "--yes"]);
+        assert_eq!(staging(), [""; 0].map(std::path::PathBuf::from));
+        let journals: Vec<_> = names(world.env.state().join("keeps")).into_iter().flat_map(names).collect();
+        assert!(journals.iter().all(|file| file.ends_with("keep.lock")), "{journals:?}");
     });
 }

@@ -26,5 +26,6 @@ mod run;
 mod shapes;
 mod show;
 mod terminal;
+mod undo_keep;
 mod verify;
 mod world;

@@ -145,6 +145,12 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("keep", &serde_json::from_slice(&planned.stdout).expect("a document"));
         let saved = std::fs::read(world.env.project("saved.json")).expect("saved");
         is("selection", &serde_json::from_slice(&saved).expect("a document"));
+        let kept = world.run(&["keep", "--yes", "--json"]).expect_code(1);
+        is("keep", &serde_json::from_slice(&kept.stdout).expect("a document"));
+        is("gc", &world.json(&["gc", "--yes"]));
+        is("undo-keep-list", &world.json(&["undo", "--keep", "--list"]));
+        is("undo-keep", &world.json(&["undo", "--keep", "--dry-run"]));
+        is("undo-keep", &world.json(&["undo", "--keep", "--yes"]));
         is("export", &world.json(&["export"]));
         is("doctor", &world.json(&["doctor"]));
         is(

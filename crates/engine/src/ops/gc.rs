@@ -1,5 +1,5 @@
 //! `gc`: thins automatic snapshots out and removes what no snapshot needs, in every store that lanes of this state directory
-//! use. A plan first, then its execution.
+//! use, and forgets keeps past the time in which they can be undone. A plan first, then its execution.
 //!
 //! Invariant: no lane is removed here, nor anything of its layers; snapshots that somebody asked for stay, and so does where a
 //! lane stands.
@@ -13,6 +13,7 @@ use store::{LaneKey, SnapshotId, Store};
 use crate::clock;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::keeping::{self, KeepsView};
 use crate::room;
 use crate::stores::{self, StoreAt};
 
@@ -25,6 +26,8 @@ pub struct GcRequest {
     pub keep_free: Option<u64>,
     /// Collect stores that are damaged, too.
     pub despite_damage: bool,
+    /// Forget all keeps, so that none can be undone any more.
+    pub forget_keeps: bool,
 }
 
 /// Snapshots of one lane that go.
@@ -97,6 +100,7 @@ struct Planned {
 pub struct Plan {
     request: GcRequest,
     stores: Vec<Planned>,
+    keeps: KeepsView,
 }
 
 impl Plan {
@@ -105,9 +109,14 @@ impl Plan {
         self.stores.iter().map(|planned| &planned.view)
     }
 
+    /// What keeps that can be undone take, and what is to go of that.
+    pub fn keeps(&self) -> KeepsView {
+        self.keeps
+    }
+
     /// True where nothing is to be done.
     pub fn is_empty(&self) -> bool {
-        self.stores().all(StoreView::is_empty)
+        self.keeps.forgotten == 0 && self.stores().all(StoreView::is_empty)
     }
 }
 
@@ -117,7 +126,8 @@ pub fn plan(engine: &Engine, request: &GcRequest) -> Result<Plan> {
     let mut freed: BTreeMap<u64, u64> = BTreeMap::new();
     let stores = stores::all(engine.state().path())?;
     let stores = stores.into_iter().map(|at| plan_one(engine, at, request, &mut freed)).collect();
-    Ok(Plan { request: *request, stores })
+    let keeps = keeping::collect(engine, request.forget_keeps, false)?;
+    Ok(Plan { request: *request, stores, keeps })
 }
 
 /// One store that cannot be read does not keep the others from being collected.
@@ -219,10 +229,11 @@ fn orphans(engine: &Engine, at: &StoreAt, lanes: &[LaneKey]) -> Vec<LaneKey> {
     lanes.iter().filter(|key| at.is_orphan(engine.state().path(), key)).cloned().collect()
 }
 
-/// Carries a plan out; answers what was done, store by store.
-pub fn execute(engine: &Engine, plan: Plan) -> Vec<StoreView> {
+/// Carries a plan out; answers what was done, store by store, and with the keeps.
+pub fn execute(engine: &Engine, plan: Plan) -> Result<(Vec<StoreView>, KeepsView)> {
     let request = plan.request;
-    plan.stores.into_iter().map(|planned| execute_one(engine, planned, &request)).collect()
+    let keeps = keeping::collect(engine, request.forget_keeps, true)?;
+    Ok((plan.stores.into_iter().map(|planned| execute_one(engine, planned, &request)).collect(), keeps))
 }
 
 fn execute_one(engine: &Engine, planned: Planned, request: &GcRequest) -> StoreView {

@@ -19,6 +19,7 @@ use tree::TreePath;
 use tree::dir::DirTree;
 use workspace::manifest::{self, Manifest};
 
+use crate::clock;
 use crate::describe;
 use crate::engine::{Engine, done};
 use crate::error::{Doing as _, EngineError, Result};
@@ -119,6 +120,8 @@ pub struct StepView {
 pub struct KeepView {
     /// The lane.
     pub lane: LaneView,
+    /// By which the keep can be undone; `None` until it is done.
+    pub id: Option<String>,
     /// The steps.
     pub steps: Vec<StepView>,
     /// What stays in the lane.
@@ -179,6 +182,7 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
     let is_everything = request.paths.is_empty() && request.hunks.is_empty() && request.selection.is_none();
     let mut view = KeepView {
         lane: view,
+        id: None,
         steps: Vec::new(),
         left_out: Vec::new(),
         git_internal: 0,
@@ -384,57 +388,39 @@ impl PreparedKeep {
         self.selection.as_ref()
     }
 
-    /// Carries it out: in each root all of its steps or none.
+    /// Carries it out: all of its steps in all roots, or none.
     pub fn execute(mut self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<KeepView> {
         self.check(engine, monitor)?;
+        if self.view.steps.is_empty() {
+            return Ok(self.view);
+        }
         let mut plans = std::mem::take(&mut self.roots);
+        let id = clock::new_id();
+        let mut ready = Vec::new();
         for (root, planned) in self.lane.roots.iter().zip(&mut plans) {
-            if !planned.plan.steps.is_empty() {
-                self.execute_root(engine, root, planned, monitor)?;
+            // The first one leads: by it the next command finds what was interrupted.
+            if root.index == 0 || !planned.plan.steps.is_empty() {
+                ready.push(self.make_ready(engine, root, planned, &id)?);
             }
         }
-        let summary = json!({ "name": self.view.lane.name, "steps": self.view.steps.len(), "left_out": self.view.left_out.len() });
-        engine.ledger()?.insert_op(&done("keep", &self.view.lane.id, summary))?;
-        Ok(self.view)
-    }
-
-    fn execute_root(
-        &self,
-        engine: &Engine,
-        root: &OpenRoot,
-        planned: &mut RootPlan,
-        monitor: &mut dyn Monitor,
-    ) -> Result<()> {
-        let path = &root.view.path;
-        let origin = DirTree::open(path).doing(|| format!("open {}", path.display()))?;
-        let before = self.base_record(root, &origin)?;
-        let touched = touched(&planned.plan);
-        // Asked before anything is done: that changes a file under its other names too.
-        let also = before.other_names(&touched, &origin)?;
-        if self.lock.is_some() {
-            self.lane.home.forget_links()?;
-        }
-        let was_stacked = root.workspace.is_stacked()?;
-        if !root.workspace.stand_alone(&touched, self.lock.is_some())? {
-            return Err(EngineError::RestsOnMoved { name: self.view.lane.name.clone() });
-        }
-        if was_stacked && !root.workspace.is_stacked()? {
-            planned.inside.stand_on(root.workspace.lane_tree()?);
-            planned.plan.moved_to(&planned.inside).doing(|| format!("look at {}", self.view.lane.name))?;
-        }
-        let journal = keeping::journal_dir(engine, path)?;
-        let staging = keeping::staging(engine, path)?;
-        let places = Places { staging: staging.as_deref(), journal: &journal };
-        let report = apply::execute(
-            &planned.plan,
-            origin.fd(),
-            &planned.inside,
-            &places,
-            &Options::default(),
-            &NoFaults,
-        );
-        let report = match report {
-            Ok(report) => report,
+        let about = keeping::about(&self.view.lane, self.view.steps.len());
+        let with_plans = plans
+            .iter()
+            .zip(&self.lane.roots)
+            .filter(|(planned, root)| root.index == 0 || !planned.plan.steps.is_empty());
+        let roots: Vec<apply::Root<'_>> = with_plans
+            .zip(&ready)
+            .map(|((planned, root), ready)| apply::Root {
+                plan: &planned.plan,
+                origin: ready.origin.fd(),
+                path: &root.view.path,
+                lane: &planned.inside,
+                places: Places { staging: ready.staging.as_deref(), journal: &ready.journal },
+            })
+            .collect();
+        let naming = apply::Naming { id: &id, about: &about };
+        let reports = match apply::execute_all(&roots, Some(naming), &Options::default(), &NoFaults) {
+            Ok(reports) => reports,
             Err(error) => {
                 let outcome = error.to_string();
                 let failed = ledger::NewOperation { outcome, ..done("keep", &self.view.lane.id, json!({})) };
@@ -442,11 +428,57 @@ impl PreparedKeep {
                 return Err(error.into());
             }
         };
-        for (at, why) in &report.not_carried {
+        for (at, why) in reports.iter().flat_map(|report| &report.not_carried) {
             monitor.event(Event::Warning(&format!("{}: {why}", at.as_path().display())));
         }
-        before.advance(&touched, &also, &origin, self.lane.home.dir(), root.index)?;
-        Ok(())
+        for ready in ready {
+            let Some(before) = ready.before else { continue };
+            before.advance(&ready.touched, &ready.also, &ready.origin, self.lane.home.dir(), ready.index)?;
+        }
+        let summary = json!({ "name": self.view.lane.name, "steps": self.view.steps.len(), "left_out": self.view.left_out.len() });
+        let undo = Some(json!({ "keep": id }));
+        engine
+            .ledger()?
+            .insert_op(&ledger::NewOperation { undo, ..done("keep", &self.view.lane.id, summary) })?;
+        self.view.id = Some(id);
+        Ok(self.view)
+    }
+
+    /// Everything that has to be known, or done in the lane, before a root is written.
+    fn make_ready(
+        &self,
+        engine: &Engine,
+        root: &OpenRoot,
+        planned: &mut RootPlan,
+        id: &str,
+    ) -> Result<Ready> {
+        let path = &root.view.path;
+        let origin = DirTree::open(path).doing(|| format!("open {}", path.display()))?;
+        let (journal, staging) = (keeping::journal_dir(engine, path)?, keeping::staging(engine, path)?);
+        let touched = touched(&planned.plan);
+        let mut ready =
+            Ready { index: root.index, origin, before: None, touched, also: Vec::new(), journal, staging };
+        if planned.plan.steps.is_empty() {
+            return Ok(ready);
+        }
+        let before = self.base_record(root, &ready.origin)?;
+        // Asked before anything is done: that changes a file under its other names too.
+        ready.also = before.other_names(&ready.touched, &ready.origin)?;
+        if self.lock.is_some() {
+            self.lane.home.forget_links()?;
+        }
+        let was_stacked = root.workspace.is_stacked()?;
+        if !root.workspace.stand_alone(&ready.touched, self.lock.is_some())? {
+            return Err(EngineError::RestsOnMoved { name: self.view.lane.name.clone() });
+        }
+        if was_stacked && !root.workspace.is_stacked()? {
+            planned.inside.stand_on(root.workspace.lane_tree()?);
+            planned.plan.moved_to(&planned.inside).doing(|| format!("look at {}", self.view.lane.name))?;
+        }
+        let paths: Vec<TreePath> = ready.touched.iter().chain(&ready.also).cloned().collect();
+        before.set_aside(&paths, self.lane.home.dir(), &keeping::base::aside_name(id, root.index))?;
+        ready.before = Some(before);
+        Ok(ready)
     }
 
     /// What the base was, walked now where no walk has ended yet: after the keep it could not be told any more.
@@ -469,6 +501,18 @@ impl PreparedKeep {
         };
         Manifest::load(home, root.index)?.ok_or_else(missing)
     }
+}
+
+/// One root right before it is written.
+struct Ready {
+    index: usize,
+    origin: DirTree,
+    /// What its base was; `None` where nothing of it is written.
+    before: Option<Manifest>,
+    touched: Vec<TreePath>,
+    also: Vec<TreePath>,
+    journal: PathBuf,
+    staging: Option<PathBuf>,
 }
 
 /// Every path of the origin that the plan changed.

@@ -20,4 +20,5 @@ pub mod run;
 pub mod show;
 pub mod snap;
 pub mod stop;
+pub mod undo_keep;
 pub mod verify;

@@ -8,6 +8,7 @@
 mod format;
 mod pages;
 mod record;
+mod retreat;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
