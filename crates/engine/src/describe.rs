@@ -109,6 +109,11 @@ pub fn value_of(path: &Path) -> Value {
     }
 }
 
+/// The reverse of [`value_of`].
+pub fn path_of(value: &Value) -> Option<PathBuf> {
+    bytes_of(value).map(|bytes| path(&bytes))
+}
+
 fn bytes_of(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.clone().into_bytes()),

@@ -28,6 +28,7 @@ pub mod memory;
 pub mod missed;
 pub mod monitor;
 pub mod names;
+pub mod only_here;
 pub mod ops;
 mod passes;
 mod picking;

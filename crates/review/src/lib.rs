@@ -10,6 +10,7 @@
 //! [`guard`] → [`select`] → [`plan`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`splice`] → [`composed`] → [`chosen`] → [`held`].
 
 pub mod apply;
+pub mod blob;
 pub mod choice;
 pub mod chosen;
 pub mod composed;

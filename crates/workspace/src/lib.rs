@@ -16,6 +16,7 @@ pub mod drift;
 pub mod error;
 pub mod fork;
 pub mod git;
+pub mod git_objects;
 pub mod home;
 pub mod layer_place;
 pub mod links;

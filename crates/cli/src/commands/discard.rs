@@ -1,18 +1,28 @@
 //! `lane discard`.
 
+use engine::only_here::{OnlyHere, shown};
 use engine::ops::discard::DiscardRequest;
 use engine::ops::show::ShowRequest;
 use engine::view::LaneState;
 
+use std::path::Path;
+
 use super::{Context, needs_yes, progress};
 use crate::error::{CliError, Result};
+use crate::escape;
 use crate::exit_code;
 use crate::render::report;
 use crate::style::Role;
 use crate::ui::Confirm;
 use crate::wire;
 
+/// Commits that are named.
+const MOST_COMMITS: usize = 5;
+
 /// Drop lanes. `lane recover` brings one back until the trash is emptied.
+///
+/// What a lane holds that exists nowhere else is told: what was not kept, is in no export that is still there, and in no commit of
+/// the original.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The lanes; may be left out where only one fits.
@@ -36,7 +46,8 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let mut code = exit_code::DONE;
     let many = lanes.len() > 1;
     for lane in lanes {
-        let request = DiscardRequest { dir: context.dir(), lane, now: args.now, stop: args.yes };
+        let tell = !context.global.quiet || context.ui.json;
+        let request = DiscardRequest { dir: context.dir(), lane, now: args.now, stop: args.yes, tell };
         let done = ask(context, &engine, &request, args.yes)
             .and_then(|()| Ok(engine::ops::discard::discard(&engine, &request)?));
         let answer = match done {
@@ -55,6 +66,11 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         } else if !ui.json {
             ui.say(&format!("lane {name} discarded; `lane recover {name}` brings it back"));
         }
+        if let Some(lost) = answer.only_here.as_ref().filter(|_| !ui.json) {
+            for line in lost_lines(&answer.lane.origin, lost) {
+                ui.say(&format!("  {line}"));
+            }
+        }
         if !answer.left.is_empty() {
             code = exit_code::NOT_DONE;
             ui.tell(&ui.paint_err(Role::Warn, "could not be deleted:"));
@@ -69,6 +85,32 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     Ok(code)
 }
 
+/// What exists nowhere else, a line each.
+fn lost_lines(origin: &Path, lost: &OnlyHere) -> Vec<String> {
+    let mut lines = Vec::new();
+    if lost.changes > 0 {
+        let named = lost.first.iter().map(|(root, path)| report::path(&shown(origin, root, path)));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = match lost.changes - lost.first.len() as u64 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let word = if lost.changes == 1 { "1 change" } else { &format!("{} changes", lost.changes) };
+        lines.push(format!("nowhere else: {word} ({named}{more})"));
+    }
+    for (name, id) in lost.commits.iter().take(MOST_COMMITS) {
+        let id = id.get(..12).unwrap_or(id);
+        lines.push(format!("nowhere else: commit {id} ({})", escape::name(name)));
+    }
+    if lost.commits.len() > MOST_COMMITS {
+        lines.push(format!("nowhere else: {} more commits", lost.commits.len() - MOST_COMMITS));
+    }
+    if lost.home > 0 {
+        lines.push(format!("nowhere else: {} in its $HOME", lost.home));
+    }
+    lines
+}
+
 /// Only what cannot be taken back is asked about.
 fn ask(context: &mut Context, engine: &engine::Engine, request: &DiscardRequest, yes: bool) -> Result<()> {
     if yes || !request.now {
@@ -80,6 +122,10 @@ fn ask(context: &mut Context, engine: &engine::Engine, request: &DiscardRequest,
         return Ok(());
     }
     let changes = progress::change_lines(&answer.changes, answer.home_changes).join("; ");
+    let lost = engine::ops::discard::would_lose(engine, request)?;
+    for line in lost_lines(&answer.lane.origin, &lost) {
+        context.ui.tell(&line);
+    }
     match context.ui.confirm(&format!("delete lane {} for good ({changes})?", answer.lane.name), false)? {
         Confirm::Yes => Ok(()),
         Confirm::No => Err(CliError::Declined),

@@ -1,5 +1,6 @@
 //! Answers of the verbs that do something.
 
+use engine::only_here::OnlyHere;
 use engine::ops::discard::DiscardAnswer;
 use engine::ops::export::ExportAnswer;
 use engine::ops::keep::{KeepView, LeftOut, StepView};
@@ -262,7 +263,50 @@ pub(crate) struct Discarded {
     name: String,
     id: String,
     recoverable: bool,
+    only_here: Option<Lost>,
     left: Vec<Hidden>,
+}
+
+/// What exists nowhere else.
+#[derive(Debug, Serialize)]
+struct Lost {
+    changes: u64,
+    first: Vec<LostPath>,
+    commits: Vec<LostCommit>,
+    home: u64,
+    snapshots: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct LostPath {
+    root: String,
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct LostCommit {
+    #[serde(rename = "ref")]
+    name: String,
+    id: String,
+}
+
+impl Lost {
+    fn new(lost: &OnlyHere) -> Lost {
+        let first = lost.first.iter().map(|(root, at)| {
+            let (inner, path_bytes) = text(at.as_bytes());
+            LostPath { root: path(root).0, path: inner, path_bytes }
+        });
+        let commits = lost.commits.iter().map(|(name, id)| LostCommit { name: name.clone(), id: id.clone() });
+        Lost {
+            changes: lost.changes,
+            first: first.collect(),
+            commits: commits.collect(),
+            home: lost.home,
+            snapshots: lost.snapshots,
+        }
+    }
 }
 
 impl Discarded {
@@ -271,6 +315,7 @@ impl Discarded {
             name: answer.lane.name.clone(),
             id: answer.lane.id.clone(),
             recoverable: !now,
+            only_here: answer.only_here.as_ref().map(Lost::new),
             left: answer.left.iter().map(|(at, why)| Hidden { path: path(at).0, why: why.clone() }).collect(),
         }
     }

@@ -16,6 +16,7 @@ mod docs;
 mod export;
 mod guarded;
 mod keep;
+mod lost;
 mod ls;
 mod new;
 mod picks;

@@ -1,8 +1,9 @@
 //! `discard`: drops lanes, into the trash or for good.
 //!
-//! Into the trash is one rename and one row: its cost does not follow what the lane holds, and so no last snapshot is
-//! taken; the layers lie in the trash as they are, and the history stays where it is. The rename comes first, so that a
-//! crash between the two leaves a lane that `recover` (the module) can tell. For good, the history goes too.
+//! Into the trash is one rename and one row, and nothing is copied for it: the lane lies there as it was, with its layers and
+//! its history, until the retention time, and is its own last snapshot. The rename comes first, so that a crash between the
+//! two leaves a lane that `recover` (the module) can tell. For good, the history goes too. What exists nowhere else is looked
+//! for before, where somebody is to be told.
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use crate::engine::{Engine, Noting, done};
 use crate::error::{EngineError, Result};
 use crate::find;
 use crate::lane;
+use crate::only_here::OnlyHere;
 use crate::ops::stop::{self, StopRequest};
 use crate::recover;
 use crate::stores;
@@ -31,6 +33,8 @@ pub struct DiscardRequest {
     pub now: bool,
     /// End its processes first where it is live.
     pub stop: bool,
+    /// Find out what exists nowhere else.
+    pub tell: bool,
 }
 
 /// What became of it.
@@ -38,8 +42,16 @@ pub struct DiscardRequest {
 pub struct DiscardAnswer {
     /// The lane.
     pub lane: LaneView,
+    /// What exists nowhere else, where that was asked for and could be found out.
+    pub only_here: Option<OnlyHere>,
     /// What could not be deleted, each with the reason (`now` only).
     pub left: Vec<(PathBuf, String)>,
+}
+
+/// What would be lost with a lane for good.
+pub fn would_lose(engine: &Engine, request: &DiscardRequest) -> Result<OnlyHere> {
+    let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
+    OnlyHere::of(engine, &lane::open(engine, row)?)
 }
 
 /// Drops a lane.
@@ -55,6 +67,10 @@ pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswe
         }
         stop::stop(engine, &StopRequest { dir: request.dir.clone(), lane: Some(row.id.clone()) })?;
     }
+    // What is damaged is dropped all the same.
+    let told =
+        request.tell.then(|| lane::open(engine, row.clone()).and_then(|lane| OnlyHere::of(engine, &lane)));
+    let only_here = told.and_then(Result::ok);
     let mut left = Vec::new();
     match LaneHome::open(engine.state().path(), &row.id) {
         Ok(home) => {
@@ -87,5 +103,5 @@ pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswe
         row.discarded_at = Some(clock::now_ms());
     }
     recover::empty_trash(engine, &mut Noting(engine))?;
-    Ok(DiscardAnswer { lane: describe::lane(engine, &row)?, left })
+    Ok(DiscardAnswer { lane: describe::lane(engine, &row)?, only_here, left })
 }

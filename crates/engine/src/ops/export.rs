@@ -94,6 +94,7 @@ pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> 
         bytes: 0,
         left_out: Vec::new(),
     };
+    let mut further = Vec::new();
     for (index, target) in targets {
         let inside = lane.roots[index].workspace.lane_tree()?;
         let report = review::export::export(&*inside, &target, ExportOptions { git: request.git })?;
@@ -105,10 +106,12 @@ pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> 
         if index == 0 {
             answer.target = target;
         } else {
+            further.push(json!({ "root": index, "path": describe::value_of(&target) }));
             answer.further.push(target);
         }
     }
-    let summary = json!({ "name": answer.lane.name, "target": describe::value_of(&answer.target) });
+    let summary =
+        json!({ "name": answer.lane.name, "target": describe::value_of(&answer.target), "further": further });
     engine.ledger()?.insert_op(&done("export", &answer.lane.id, summary))?;
     Ok(answer)
 }

@@ -58,7 +58,7 @@ pub(super) fn plan_discard(engine: &Engine, dir: &Path, lane: String) -> Result<
 
 /// Drops it into the trash.
 pub(super) fn discard(engine: &Engine, dir: &Path, lane: String, stop: bool) -> Result<Value> {
-    let request = DiscardRequest { dir: dir.to_owned(), lane: Some(lane), now: false, stop };
+    let request = DiscardRequest { dir: dir.to_owned(), lane: Some(lane), now: false, stop, tell: false };
     let answer = engine::ops::discard::discard(engine, &request)?;
     Ok(json!({ "lane": lanes::view(&answer.lane) }))
 }
