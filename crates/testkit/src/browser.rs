@@ -5,6 +5,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ impl Browser {
         // The protocol is spoken on descriptors 3 and 4; a shell puts our pipes there.
         let mut command = env.command("/bin/sh");
         command.args(["-c", r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null"#]);
-        command.arg(require::program("chromium"));
+        command.arg(program());
         command.args([
             "--headless=new",
             "--remote-debugging-pipe",
@@ -238,6 +239,14 @@ impl Browser {
         let answer = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         base64(answer["data"].as_str().expect("an image"))
     }
+}
+
+/// The browser, by the name that the distribution gives it.
+fn program() -> PathBuf {
+    let names = ["chromium", "chromium-browser", "google-chrome-stable"];
+    let places = require::PATH.split(':').flat_map(|dir| names.map(|name| PathBuf::from(dir).join(name)));
+    let found = places.into_iter().find(|path| path.exists());
+    found.unwrap_or_else(|| require::program("chromium"))
 }
 
 impl Drop for Browser {

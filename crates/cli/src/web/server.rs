@@ -114,7 +114,8 @@ async fn run(listener: TcpListener, shared: Arc<Shared>, mut ends: Ends) -> std:
 struct Ends {
     interrupt: Signal,
     terminate: Signal,
-    hangup: Signal,
+    /// Not where our caller chose to outlive its terminal (`nohup`).
+    hangup: Option<Signal>,
 }
 
 impl Ends {
@@ -123,7 +124,7 @@ impl Ends {
         Ok(Ends {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
+            hangup: if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) },
         })
     }
 
@@ -132,9 +133,16 @@ impl Ends {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
+            _ = async { match &mut self.hangup { Some(hangup) => hangup.recv().await, None => std::future::pending().await } } => {}
         }
     }
+}
+
+/// True where this process was started with SIGHUP ignored (proc(5), `SigIgn`).
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 != 0)
 }
 
 fn routes(shared: &Arc<Shared>) -> Router {

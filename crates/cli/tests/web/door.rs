@@ -130,6 +130,18 @@ fn it_ends_cleanly_by_either_signal_and_leaves_no_process() {
         let is_there = |pid: &u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
         assert!(!processes.iter().any(is_there), "{processes:?}");
     }
+    // The terminal's end is one too, but not for `nohup`.
+    let mut server = site.serve();
+    server.running.signal(Signal::HUP);
+    server.running.wait(Duration::from_secs(10)).expect_code(0);
+    let line = format!("trap '' HUP; exec {} web --json", site.env.lane_program().display());
+    let mut shell = site.env.command("/bin/sh");
+    shell.args(["-c", &line]).current_dir(&site.project);
+    let mut server = site.serve_by(shell);
+    server.running.signal(Signal::HUP);
+    assert_eq!(server.request("GET", "/", &[("Host", &server.host())], "").status, 200);
+    server.running.signal(Signal::TERM);
+    server.running.wait(Duration::from_secs(10)).expect_code(0);
     // Whoever kills it leaves nobody behind either.
     let mut server = site.serve();
     server.running.kill9();

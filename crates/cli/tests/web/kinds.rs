@@ -156,3 +156,40 @@ fn b42_a_server_that_is_killed_in_a_keep_leaves_the_project_whole() {
         }
     }
 }
+
+#[test]
+fn a_further_root_has_a_section_of_its_own_and_is_kept_into_its_own_place() {
+    let site = Site::new(Who::User);
+    let lib = site.env.make_git("lib");
+    site.env.ok(
+        &site.project,
+        &[
+            "run",
+            "-q",
+            "-n",
+            "one",
+            "--also",
+            "../lib",
+            "--",
+            "sh",
+            "-c",
+            "echo here >x; echo there >../lib/x",
+        ],
+    );
+    let server = site.serve();
+    let mut browser = open(&site, &server, 2);
+    let sections =
+        browser.text("[...document.querySelectorAll('.files .section')].map((row) => row.innerText).join()");
+    assert_eq!(sections, lib.display().to_string());
+    // Both have the same path: only the second is ticked.
+    browser.eval("document.querySelectorAll('.file[data-name=x] input')[1].click()");
+    browser.click("#keep");
+    browser.wait(&format!(
+        "document.querySelector('dialog[open] .steps')?.innerText.includes('{}/x')",
+        lib.display()
+    ));
+    browser.click("#confirm");
+    browser.wait("document.querySelector('#toasts').innerText.includes('done in')");
+    assert_eq!(fs::read_to_string(lib.join("x")).ok().as_deref(), Some("there\n"));
+    assert!(!site.project.join("x").exists());
+}

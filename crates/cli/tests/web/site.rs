@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -47,7 +48,12 @@ impl Site {
 
     /// Serves the page.
     pub(crate) fn serve(&self) -> Server {
-        let mut running = Running::start(self.env.lane(&self.project, &["web", "--json"]));
+        self.serve_by(self.env.lane(&self.project, &["web", "--json"]))
+    }
+
+    /// Serves the page by this command, which prints its address as JSON.
+    pub(crate) fn serve_by(&self, command: Command) -> Server {
+        let mut running = Running::start(command);
         running.wait_for("}", Duration::from_secs(60));
         let said: Value = serde_json::from_str(&running.out_so_far()).expect("one document");
         let url = said["url"].as_str().expect("an address").to_owned();
