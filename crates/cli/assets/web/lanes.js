@@ -3,7 +3,7 @@
 import { ask, Gone } from './ask.js';
 import { age, button, count, h, plain, problem, shown, toast } from './dom.js';
 import { small } from './graph.js';
-import { discard, stop } from './verbs.js';
+import { discard, stop, undoKeep } from './verbs.js';
 
 const LIVELY = 1500;
 const QUIET = 5000;
@@ -16,13 +16,14 @@ export function lanesView(page) {
   const picked = new Set();
   const grid = h('ul', { class: 'cards', 'aria-label': 'Lanes' });
   const trash = h('section', { class: 'trash', hidden: true });
+  const keeps = h('details', { class: 'keeps', hidden: true });
   const note = h('div', {});
   const compare = button('Compare', { class: 'primary', disabled: true }, () => {
     const [left, right] = picked;
     location.hash = `#/compare/${left}/${right}`;
   });
   const bar = h('div', { class: 'bar' }, h('h1', {}, 'Lanes'), h('span', { class: 'quiet grow', id: 'compare-note' }), compare);
-  const element = h('div', {}, bar, note, grid, trash);
+  const element = h('div', {}, bar, note, grid, keeps, trash);
   let left = false;
   let timer;
   let last;
@@ -157,7 +158,19 @@ export function lanesView(page) {
       })))));
   }
 
+  async function drawKeeps() {
+    const answer = await ask({ what: 'kept' }).catch(() => ({ keeps: [] }));
+    keeps.hidden = answer.keeps.length === 0;
+    keeps.replaceChildren(h('summary', {}, `${count(answer.keeps.length, 'keep')} that can be looked back at`), h('ul', {}, answer.keeps.map((keep) => h('li', {},
+      h('code', {}, keep.id), ` ${count(keep.steps, 'path')} from lane `, shown(keep.lane), h('span', { class: 'quiet' }, keep.at ? ` ${age(keep.at, Date.now())} ago, ${keep.bytes} held for it` : ''),
+      keep.problem ? h('span', { class: 'warn-word' }, shown(keep.problem)) : keep.undone ? h('span', { class: 'quiet' }, 'undone') : button('Undo…', { 'aria-label': `Undo keep ${keep.id}` }, () => undoKeep(keep.id, () => {
+        drawKeeps();
+        load();
+      }))))));
+  }
+
   load();
+  drawKeeps();
   return {
     element,
     title: 'Lanes',

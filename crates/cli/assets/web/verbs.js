@@ -41,9 +41,27 @@ export async function keep(lane, changes, pick, after) {
     ];
     if (!(await confirm({ title: `Keep from lane ${plain(lane.name)}?`, body, action: 'Keep', disabled: nothing }))) return;
     const done = await ask({ what: 'keep', lane: lane.id, ticks: ticks.map((tick, at) => ({ ...tick, digest: plan.digests[at] })) });
-    toast(h('span', {}, `${count(done.steps.length, 'step')} done in `, shown(done.origin), '.'));
+    toast(h('span', {}, `${count(done.steps.length, 'step')} done in `, shown(done.origin), '.'), done.id ? { action: 'Undo…', act: () => undoKeep(done.id, after) } : {});
     done.said.forEach((what) => toast(shown(what), { bad: true }));
     if (done.left_out.length) toast(h('span', {}, `${count(done.left_out.length, 'path')} stayed in the lane: `, shown(done.left_out[0].name), ` (${done.left_out[0].reason})`), { bad: true });
+    after();
+  } catch (error) {
+    failed(error);
+  }
+}
+
+/** Puts the project back to what it was before a keep. */
+export async function undoKeep(keep, after) {
+  try {
+    const plan = await ask({ what: 'plan-undo-keep', keep });
+    const edited = plan.edited.length > 0;
+    const body = [
+      h('p', {}, edited ? 'It cannot be undone: these were edited since, and nothing is written over your edits.' : 'The project is put back to what it was before the keep, all of it or nothing:'),
+      h('ul', { class: 'steps' }, edited ? plan.edited.map((name) => h('li', {}, shown(name))) : plan.steps.map((step) => h('li', {}, h('span', { class: 'sign' }, step.what), shown(step.name)))),
+    ];
+    if (!(await confirm({ title: `Undo the keep from lane ${plain(plan.keep.lane)}?`, body, action: 'Undo', disabled: edited }))) return;
+    const done = await ask({ what: 'undo-keep', keep });
+    toast(`${count(done.steps.length, 'step')} undone. The lane shows its changes again.`);
     after();
   } catch (error) {
     failed(error);

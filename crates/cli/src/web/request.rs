@@ -27,6 +27,12 @@ pub(crate) enum Request {
     PlanKeep { lane: String, ticks: Vec<Tick> },
     /// Do it; each tick has the digest that its plan answered.
     Keep { lane: String, ticks: Vec<Tick> },
+    /// What was kept, and can be undone.
+    Kept,
+    /// What undoing a keep would do.
+    PlanUndoKeep { keep: String },
+    /// Undo it.
+    UndoKeep { keep: String },
     /// Where an export would go.
     PlanExport { lane: String },
     /// Write the result to where the plan said (bytes in hexadecimal).

@@ -127,6 +127,35 @@ fn all_covers_everything_but_what_runs_by_itself_which_is_kept_by_its_own_tick()
 }
 
 #[test]
+fn a_keep_is_undone_from_the_page_and_not_where_it_was_edited_since() {
+    let site = site(Who::User);
+    let server = site.serve();
+    let mut browser = open(&site, &server);
+    browser.click(".file[data-name=list] input");
+    keep(&mut browser);
+    browser.click("#toasts .toast .link");
+    browser.wait("document.querySelector('dialog[open] .steps')?.innerText.includes('put-back')");
+    browser.click("#confirm");
+    browser.wait("document.querySelector('#toasts').innerText.includes('undone')");
+    assert_eq!(read(&site, "list"), Some(lines(&[])));
+    // The lane shows the change again; kept once more and edited, it is not undone.
+    browser.wait("document.querySelector('.file[data-name=list]')");
+    browser.click(".file[data-name=list] input");
+    keep(&mut browser);
+    browser.wait(
+        "[...document.querySelectorAll('#toasts .toast')].some((line) => line.innerText.includes('done in'))",
+    );
+    site.env.write(&site.project.join("list"), b"mine\n");
+    browser.keys(&["Escape"]);
+    browser.click(".keeps summary");
+    browser.click(".keeps button");
+    browser.wait("document.querySelector('dialog[open]')?.innerText.includes('edited since')");
+    assert_eq!(browser.eval("document.querySelector('#confirm').disabled"), json!(true));
+    browser.keys(&["Escape"]);
+    assert_eq!(read(&site, "list").as_deref(), Some("mine\n"));
+}
+
+#[test]
 fn a_lane_that_moved_on_since_it_was_looked_at_is_not_kept() {
     let site = site(Who::User);
     let server = site.serve();

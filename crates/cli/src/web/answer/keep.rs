@@ -122,6 +122,7 @@ fn shown(view: &KeepView, said: &Said) -> Value {
     let checks =
         checks.map(|check| json!({ "command": Text::name(&check.command), "file": Text::path(&check.file) }));
     json!({
+        "id": view.id,
         "checks": checks.collect::<Vec<_>>(),
         "origin": Text::path(origin),
         "steps": view.steps.iter().map(step).collect::<Vec<_>>(),

@@ -8,6 +8,7 @@ mod changes;
 mod compare;
 mod history;
 mod keep;
+mod kept;
 mod lanes;
 mod output;
 mod screen;
@@ -59,6 +60,9 @@ fn dispatch(engine: &Engine, dir: &Path, request: Request) -> Result<Value> {
         Request::Screen { lane, run } => screen::screen(engine, dir, lane, run),
         Request::PlanKeep { lane, ticks } => keep::plan(engine, dir, &lane, &ticks),
         Request::Keep { lane, ticks } => keep::keep(engine, dir, &lane, &ticks),
+        Request::Kept => kept::list(engine, dir),
+        Request::PlanUndoKeep { keep } => kept::plan(engine, dir, keep),
+        Request::UndoKeep { keep } => kept::undo(engine, dir, keep),
         Request::PlanExport { lane } => acts::plan_export(engine, dir, lane),
         Request::Export { lane, target } => acts::export(engine, dir, lane, &target),
         Request::PlanDiscard { lane } => acts::plan_discard(engine, dir, lane),
