@@ -176,11 +176,6 @@ fn hunks(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
 
 fn file_lines(context: &Context, file: &engine::ops::diff::FileView, content: &FileDiff) -> Vec<String> {
     let mut lines = vec![render::summary(&context.ui, file)];
-    if render::is_flagged(content) {
-        lines.push(
-            context.ui.paint(Role::Warn, "  lines marked ! hold characters that a terminal hides or acts on"),
-        );
-    }
     render::hunks(&context.ui, content, &mut lines);
     lines
 }

@@ -158,7 +158,9 @@ fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
                 ui.paint_err(Role::Good, &format!("lane undo --keep {id}"))
             ));
         }
-        if complete {
+        if view.steps.iter().any(|step| step.part) {
+            ui.say(&format!("what was not kept stays in the lane: lane diff {lane}"));
+        } else if complete {
             ui.say(&format!("next: lane discard {lane}"));
         }
     }

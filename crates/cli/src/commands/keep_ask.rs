@@ -79,9 +79,12 @@ impl Asker<'_> {
     fn file(&mut self) -> Result<Option<Answer>> {
         let line = render::summary(self.ui, self.file);
         self.ui.line(&line)?;
+        for line in render::remarks(self.ui, self.content) {
+            self.ui.line(&line)?;
+        }
         let in_parts = self.file.has_parts() && (!self.content.hunks.is_empty() || self.has_other_parts());
         if let Some(reason) = &self.file.guarded {
-            let line = format!("  runs by itself: {reason}");
+            let line = format!("  runs by itself: {}", escape::name(reason));
             let line = self.ui.paint(Role::Warn, &line);
             self.ui.line(&line)?;
             let choices: &[Answer] = match in_parts {

@@ -113,11 +113,22 @@ pub(crate) fn note_words(note: Note) -> &'static str {
     }
 }
 
-/// The hunks of one file.
-pub(crate) fn hunks(ui: &Ui, content: &FileDiff, out: &mut Vec<String>) {
-    for note in &content.notes {
-        out.push(format!("  {}", ui.paint(Role::Warn, note_words(*note))));
+/// What is to be known about a file's lines before they are looked at.
+pub(crate) fn remarks(ui: &Ui, content: &FileDiff) -> Vec<String> {
+    let mut lines = Vec::new();
+    if is_flagged(content) {
+        let words = "  lines marked ! hold characters that a terminal hides or acts on";
+        lines.push(ui.paint(Role::Warn, words));
     }
+    for note in &content.notes {
+        lines.push(format!("  {}", ui.paint(Role::Warn, note_words(*note))));
+    }
+    lines
+}
+
+/// The hunks of one file, after what is to be known about them.
+pub(crate) fn hunks(ui: &Ui, content: &FileDiff, out: &mut Vec<String>) {
+    out.extend(remarks(ui, content));
     if content.binary {
         out.push(ui.paint(Role::Dim, "  binary content differs"));
     }
@@ -168,7 +179,7 @@ pub(crate) fn content_line(bytes: &[u8]) -> Shown {
 }
 
 /// Whether any shown line of a file had to be escaped.
-pub(crate) fn is_flagged(content: &FileDiff) -> bool {
+fn is_flagged(content: &FileDiff) -> bool {
     content.hunks.iter().flat_map(|hunk| &hunk.lines).any(|line| content_line(&line.bytes).flagged)
 }
 

@@ -60,18 +60,37 @@ fn nothing_from_a_lane_drives_the_terminal() {
             &["no\x1b]0;PWNED\x07such"],
             &["discard", "evil"],
         ] {
-            let raw = gather(world, args, &[]);
-            let left = foreign(&raw);
-            let text = String::from_utf8(left).unwrap_or_else(|error| panic!("{args:?}: {error}"));
-            for c in text.chars() {
-                let fine = c == '\n'
-                    || c == '\r'
-                    || c == '\t'
-                    || !(c.is_control() || ('\u{200b}'..='\u{202e}').contains(&c));
-                assert!(fine, "{c:?} reached the terminal with {args:?}: {text:?}");
-            }
-            assert!(!text.replace("\r\n", "").contains('\r'), "{args:?}: {text:?}");
+            assert_drives_nothing(&gather(world, args, &[]), args);
         }
+    });
+}
+
+/// Nothing that a terminal got drives it, but for our own colours.
+fn assert_drives_nothing(raw: &[u8], args: &[&str]) {
+    let text = String::from_utf8(foreign(raw)).unwrap_or_else(|error| panic!("{args:?}: {error}"));
+    for c in text.chars() {
+        let fine = c == '\n'
+            || c == '\r'
+            || c == '\t'
+            || !(c.is_control() || ('\u{200b}'..='\u{202e}').contains(&c));
+        assert!(fine, "{c:?} reached the terminal with {args:?}: {text:?}");
+    }
+    assert!(!text.replace("\r\n", "").contains('\r'), "{args:?}: {text:?}");
+}
+
+#[test]
+fn questions_about_a_hostile_lane_drive_no_terminal() {
+    once(|world| {
+        hostile(world);
+        let args = ["keep", "evil", "-i"];
+        let mut terminal = Pty::start(&world.env.lane(&world.project, &args), world.env.who(), 50, 200);
+        // Help once, then hunks in pieces, then no to whatever is asked.
+        terminal.send("?\ns\n".to_owned() + &"n\n".repeat(40));
+        terminal.wait_for("nothing to keep", PATIENCE);
+        let raw = terminal.raw();
+        assert!(String::from_utf8_lossy(&raw).contains("runs by itself"));
+        assert_drives_nothing(&raw, &args);
+        assert_eq!(terminal.wait(PATIENCE), 0);
     });
 }
 
