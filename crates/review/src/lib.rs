@@ -7,7 +7,7 @@
 //! itself later is covered by a blanket yes.
 //!
 //! Reading order: [`flat`] (changes as pairs of old and new) → [`diff`] → [`stat`] → [`patch`] →
-//! [`guard`] → [`select`] → [`plan`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`splice`] → [`composed`] → [`chosen`] → [`held`].
+//! [`guard`] → [`select`] → [`plan`] → [`outcome`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`splice`] → [`composed`] → [`chosen`] → [`held`].
 
 pub mod apply;
 pub mod blob;
@@ -21,6 +21,7 @@ pub mod export;
 pub mod flat;
 pub mod guard;
 pub mod held;
+pub mod outcome;
 pub mod patch;
 pub mod plan;
 pub mod select;

@@ -26,9 +26,30 @@ const NO_BLOB: &str = "0000000000000000000000000000000000000000";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PatchReport {
     /// Each with what is lost.
-    pub cannot_carry: Vec<(TreePath, String)>,
+    pub cannot_carry: Vec<Lost>,
     /// Entries in the patch.
     pub entries: usize,
+}
+
+/// Something for which git's formats have no words.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lost {
+    /// Where.
+    pub path: TreePath,
+    /// What.
+    pub what: String,
+    /// The whole entry, and not only a detail of it (bits of its mode, an attribute).
+    pub is_whole: bool,
+}
+
+/// What git's formats cannot say of these pairs.
+pub fn cannot_carry(pairs: &[flat::Pair], lane: &dyn Source) -> Result<Vec<Lost>> {
+    let mut writer = Writer::new(pairs, lane, lane);
+    for pair in pairs {
+        writer.account(pair)?;
+    }
+    writer.emptied(pairs)?;
+    Ok(writer.report.sorted().cannot_carry)
 }
 
 /// Writes the patch that turns the base into the lane.
@@ -39,31 +60,28 @@ pub fn write_patch(
     out: &mut dyn Write,
 ) -> Result<PatchReport> {
     let pairs = flat::flatten(set, base, lane, &BTreeSet::new())?;
-    let holders = |side: fn(&flat::Pair) -> Option<&Side>| -> BTreeSet<TreePath> {
-        let mut dirs = BTreeSet::new();
-        for (path, _) in pairs.iter().filter_map(side).filter(|side| is_blob(side)) {
-            let mut above = path.parent();
-            while let Some(dir) = above.filter(|dir| !dirs.contains(dir)) {
-                above = dir.parent();
-                dirs.insert(dir);
-            }
-        }
-        dirs
-    };
+    write_pairs(&pairs, &set.gaps, base, lane, out)
+}
+
+/// Writes the patch that these pairs are; `gaps` is what could not be compared.
+pub fn write_pairs(
+    pairs: &[flat::Pair],
+    gaps: &[(TreePath, String)],
+    base: &dyn Source,
+    lane: &dyn Source,
+    out: &mut dyn Write,
+) -> Result<PatchReport> {
     // Base 85 comes in short lines, and the caller's writer may pass each on at once.
     let mut buffered = BufWriter::new(out);
-    let filled = (holders(|pair| pair.old.as_ref()), holders(|pair| pair.new.as_ref()));
-    let mut writer = Writer { base, lane, out: &mut buffered, report: PatchReport::default(), filled };
-    for (path, why) in &set.gaps {
-        writer.lost(path, why.clone());
+    let mut writer = Writer { out: Some(&mut buffered), ..Writer::new(pairs, base, lane) };
+    for (path, why) in gaps {
+        writer.lost_whole(path, why.clone());
     }
-    for pair in &pairs {
+    for pair in pairs {
         writer.pair(pair)?;
     }
-    writer.emptied(set)?;
-    let mut report = writer.report;
-    report.cannot_carry.sort();
-    report.cannot_carry.dedup();
+    writer.emptied(pairs)?;
+    let report = writer.report.sorted();
     buffered.flush().map_err(|error| Error::Output(error.to_string()))?;
     Ok(report)
 }
@@ -81,7 +99,8 @@ struct Blob<'a> {
 struct Writer<'a> {
     base: &'a dyn Source,
     lane: &'a dyn Source,
-    out: &'a mut dyn Write,
+    /// Where the patch goes; nowhere where only its losses are asked for.
+    out: Option<&'a mut dyn Write>,
     report: PatchReport,
     /// Directories above changed files and links, in the base and in the lane.
     filled: (BTreeSet<TreePath>, BTreeSet<TreePath>),
@@ -92,19 +111,52 @@ fn is_blob(side: &Side) -> bool {
     matches!(side.1.kind, Kind::File | Kind::Symlink)
 }
 
+impl PatchReport {
+    fn sorted(mut self) -> PatchReport {
+        self.cannot_carry.sort();
+        self.cannot_carry.dedup();
+        self
+    }
+}
+
+/// The directories above the files and links on one side of the pairs.
+fn holders(pairs: &[flat::Pair], side: fn(&flat::Pair) -> Option<&Side>) -> BTreeSet<TreePath> {
+    let mut dirs = BTreeSet::new();
+    for (path, _) in pairs.iter().filter_map(side).filter(|side| is_blob(side)) {
+        let mut above = path.parent();
+        while let Some(dir) = above.filter(|dir| !dirs.contains(dir)) {
+            above = dir.parent();
+            dirs.insert(dir);
+        }
+    }
+    dirs
+}
+
+impl<'a> Writer<'a> {
+    fn new(pairs: &[flat::Pair], base: &'a dyn Source, lane: &'a dyn Source) -> Writer<'a> {
+        let filled = (holders(pairs, |pair| pair.old.as_ref()), holders(pairs, |pair| pair.new.as_ref()));
+        Writer { base, lane, out: None, report: PatchReport::default(), filled }
+    }
+}
+
 impl Writer<'_> {
     fn lost(&mut self, path: &TreePath, what: impl Into<String>) {
-        self.report.cannot_carry.push((path.clone(), what.into()));
+        self.report.cannot_carry.push(Lost { path: path.clone(), what: what.into(), is_whole: false });
+    }
+
+    fn lost_whole(&mut self, path: &TreePath, what: impl Into<String>) {
+        self.report.cannot_carry.push(Lost { path: path.clone(), what: what.into(), is_whole: true });
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(|error| Error::Output(error.to_string()))
+        let Some(out) = &mut self.out else { return Ok(()) };
+        out.write_all(bytes).map_err(|error| Error::Output(error.to_string()))
     }
 
     fn pair(&mut self, pair: &flat::Pair) -> Result<()> {
         let sides = [pair.old.as_ref(), pair.new.as_ref()];
         if let Some(side) = sides.iter().flatten().find(|side| git_internal(&side.0)) {
-            self.lost(&side.0, "git's own files");
+            self.lost_whole(&side.0, "git's own files");
             return Ok(());
         }
         self.account(pair)?;
@@ -129,18 +181,18 @@ impl Writer<'_> {
         if let Some(path) =
             from.as_ref().filter(|path| to.as_ref() != Some(path) && !self.filled.0.contains(path))
         {
-            self.lost(path, "removal of a directory without files");
+            self.lost_whole(path, "removal of a directory without files");
         }
         if let Some(path) =
             to.as_ref().filter(|path| from.as_ref() != Some(path) && !self.filled.1.contains(path))
         {
-            self.lost(path, "a directory without files");
+            self.lost_whole(path, "a directory without files");
         }
         let old = pair.old.as_ref().map(|side| &side.1);
         let Some((path, new)) = &pair.new else {
             let kind = old.map(|old| old.kind);
             if matches!(kind, Some(Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice)) {
-                self.lost(pair.path(), "removal of a pipe, socket or device");
+                self.lost_whole(pair.path(), "removal of a pipe, socket or device");
             }
             return Ok(());
         };
@@ -157,9 +209,9 @@ impl Writer<'_> {
                     self.lost(path, format!("mode {:04o} of a directory", new.mode));
                 }
             }
-            Kind::Fifo => self.lost(path, "a pipe"),
-            Kind::Socket => self.lost(path, "a socket"),
-            Kind::CharDevice | Kind::BlockDevice => self.lost(path, "a device"),
+            Kind::Fifo => self.lost_whole(path, "a pipe"),
+            Kind::Socket => self.lost_whole(path, "a socket"),
+            Kind::CharDevice | Kind::BlockDevice => self.lost_whole(path, "a device"),
             Kind::Symlink => {}
         }
         for (name, _) in self.lane.xattrs(path).reading("lane", path)? {
@@ -169,18 +221,17 @@ impl Writer<'_> {
     }
 
     /// Directories that stay though nothing is left in them: git would remove them.
-    fn emptied(&mut self, set: &ChangeSet) -> Result<()> {
-        let parents: BTreeSet<TreePath> = set
-            .changes
+    fn emptied(&mut self, pairs: &[flat::Pair]) -> Result<()> {
+        let parents: BTreeSet<TreePath> = pairs
             .iter()
-            .filter(|change| change.new.is_none() || change.old_path() != &change.path)
-            .filter_map(|change| change.old_path().parent())
+            .filter(|pair| pair.new.is_none() || pair.is_rename())
+            .filter_map(|pair| pair.old.as_ref()?.0.parent())
             .filter(|path| !path.is_root())
             .collect();
         for path in parents {
             let stays = self.lane.entry(&path).reading("lane", &path)?.is_some_and(|entry| entry.is_dir());
             if stays && self.lane.list(&path).reading("lane", &path)?.is_empty() {
-                self.lost(&path, "a directory without files");
+                self.lost_whole(&path, "a directory without files");
             }
         }
         Ok(())
@@ -294,7 +345,8 @@ impl Writer<'_> {
         let size =
             blob.map_or(0, |blob| blob.bytes.as_ref().map_or(blob.entry.size, |bytes| bytes.len() as u64));
         self.put(format!("literal {size}\n").as_bytes())?;
-        let mut packed = ZlibEncoder::new(base85::Lines::new(&mut *self.out), Compression::default());
+        let Some(out) = &mut self.out else { return Ok(()) };
+        let mut packed = ZlibEncoder::new(base85::Lines::new(&mut **out), Compression::default());
         match blob.map(|blob| (blob, &blob.bytes)) {
             None => {}
             Some((_, Some(bytes))) => packed.write_all(bytes).map_err(failed)?,

@@ -125,8 +125,9 @@ fn patch(context: &mut Context, answer: &DiffAnswer<'_>) -> Result<()> {
     } else {
         answer.patch(&mut context.ui)?
     };
-    for (path, why) in cannot {
-        context.ui.warn(&format!("{}: {}", crate::escape::name(path.as_bytes()), crate::escape::name(&why)));
+    for lost in cannot {
+        let (path, what) = (crate::escape::name(lost.path.as_bytes()), crate::escape::name(&lost.what));
+        context.ui.warn(&format!("{path}: {what}"));
     }
     Ok(())
 }

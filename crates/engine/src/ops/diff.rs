@@ -49,8 +49,8 @@ pub struct FileView {
     pub drifted: Option<DriftKind>,
 }
 
-/// What a patch cannot say, each with the reason.
-pub type CannotCarry = Vec<(TreePath, String)>;
+/// What a patch cannot say.
+pub type CannotCarry = Vec<review::patch::Lost>;
 
 /// The two trees of one root.
 struct Trees<'o> {

@@ -80,8 +80,8 @@ pub(crate) fn check(world: &World) -> PatchReport {
         // Directories that git does not know can stand in its way. They are listed: a person removes them.
         let listed =
             if reverse { "a directory without files" } else { "removal of a directory without files" };
-        for (path, _) in report.cannot_carry.iter().rev().filter(|(_, what)| what == listed) {
-            let _ = fs::remove_dir(target.join(path.as_path()));
+        for lost in report.cannot_carry.iter().rev().filter(|lost| lost.what == listed) {
+            let _ = fs::remove_dir(target.join(lost.path.as_path()));
         }
         if !text.is_empty() {
             let args: &[&str] = if reverse { &["apply", "--binary", "-R"] } else { &["apply", "--binary"] };
@@ -114,7 +114,11 @@ fn shown(text: &[u8]) -> String {
 }
 
 fn lost(report: &PatchReport, path: &str) -> Option<String> {
-    report.cannot_carry.iter().find(|(p, _)| p.as_bytes() == path.as_bytes()).map(|(_, what)| what.clone())
+    report
+        .cannot_carry
+        .iter()
+        .find(|lost| lost.path.as_bytes() == path.as_bytes())
+        .map(|lost| lost.what.clone())
 }
 
 #[test]
@@ -214,7 +218,7 @@ fn names_that_need_quotes_or_end_in_spaces_survive() {
     );
     // What was moved out of `move-a b/` and `move-b/` left those without files.
     let left: Vec<String> =
-        check(&world).cannot_carry.into_iter().map(|(path, _)| format!("{path:?}")).collect();
+        check(&world).cannot_carry.into_iter().map(|lost| format!("{:?}", lost.path)).collect();
     assert_eq!(left, ["\"move-a b\"", "\"move-b\""]);
 }
 
