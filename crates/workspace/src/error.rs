@@ -57,6 +57,25 @@ pub enum Error {
         /// Counted from 1.
         line: usize,
     },
+    /// No git program is in `PATH`.
+    #[error("git is not installed")]
+    NoGit,
+    /// The git program did not do what it was asked for.
+    #[error("git did not {doing}: {said}")]
+    Git {
+        /// What it was asked for.
+        doing: &'static str,
+        /// What it said.
+        said: String,
+    },
+    /// A repository's files are not what git would read.
+    #[error("{why}: {}", path.display())]
+    Repository {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// The background walk was told to stop.
     #[error("stopped before the end")]
     Stopped,

@@ -1,5 +1,5 @@
-//! What a project's git metadata looks like, read by hand: no git program runs, no configuration of
-//! the project is obeyed. `.git` is a directory, or in a linked worktree and a submodule a file that
+//! What a project's git metadata looks like, read by hand: this file runs no git program and obeys no configuration of
+//! the project (its neighbours in `git/` do what needs the program). `.git` is a directory, or in a linked worktree and a submodule a file that
 //! points to one; a worktree's objects and refs stand in the common directory, often outside the
 //! project. See `gitrepository-layout(5)`.
 //!
@@ -13,6 +13,13 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
+
+pub mod commit_tree;
+pub mod foreign;
+pub mod names;
+pub mod repository;
+pub mod run;
+pub mod scratch;
 
 /// What `.git` is at the top of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

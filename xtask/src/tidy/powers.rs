@@ -22,7 +22,7 @@ const POWERS: &[Power] = &[
         words: &["Command::new(", "process::Command"],
         homes: &[
             "crates/sandbox/src/",
-            "crates/workspace/src/git.rs",
+            "crates/workspace/src/git/run.rs",
             // What a benchmark compares: nothing that holds a lane.
             "crates/cli/src/commands/bench/process.rs",
             "crates/store/examples/measure.rs",
