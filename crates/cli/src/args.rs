@@ -128,6 +128,9 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
         };
         return Ok(Cli { global: hot.global, verb });
     }
+    if words.iter().any(|word| word == "keep" || word == "apply") {
+        return Cli::try_parse_from(commands::keep::joined(words));
+    }
     Cli::try_parse_from(words)
 }
 

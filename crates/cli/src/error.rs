@@ -212,6 +212,27 @@ fn hint(error: &EngineError) -> Option<String> {
         E::GitInternal { .. } => {
             "hooks and configuration of the lane run in the lane alone; `lane diff` shows the files.".into()
         }
+        E::NoRepository { .. } => "`lane keep` without `--as` keeps the files; `git init` makes a repository.".into(),
+        E::HalfDone { what, .. } => {
+            format!("end it first (`git {what} --continue` or `--abort`), or `lane keep --as branch NAME`.")
+        }
+        E::IndexLocked { .. } => {
+            "wait for the git that runs there; where none does, remove .git/index.lock.".into()
+        }
+        E::Detached { .. } => "`git switch BRANCH` first, or `lane keep --as branch NAME`.".into(),
+        E::BadBranch { .. } => "a name such as `fix-auth` is fine.".into(),
+        E::NoSuchBranch { name, .. } => format!("`git branch` lists them; `lane keep --as branch {name}` makes one."),
+        E::BranchTaken { name } => {
+            format!("take another name, or add to it: `lane keep --as commit --to {name}`.")
+        }
+        E::CheckedOut { .. } => "keep from there: `lane -C DIR keep --as commit`, or switch it to another branch.".into(),
+        E::BranchMoved { .. } => "nothing was committed; run the same again.".into(),
+        E::GuardedCommits { lane, branch, paths } => {
+            let names: Vec<String> =
+                paths.iter().map(|path| escape::name(path.as_bytes())).collect();
+            format!("look at them, then name them: `lane keep {lane} --as branch {branch} {}`.", names.join(" "))
+        }
+        E::HookRefused { .. } => "nothing was kept; what it said stands above. Without `--hooks` none runs.".into(),
         E::LaneIsMade { name, .. } => format!("leave the option away, or take another name than `{name}`."),
         E::LaneIsLive { name, .. } => format!("`lane stop {name}` first, or leave the option away."),
         E::NoSuchHunk { .. } => "`lane diff` shows the hunks with their ids; what was kept already has none.".into(),

@@ -6,6 +6,7 @@
 
 mod bench;
 mod collect;
+mod commit;
 mod diff;
 mod history;
 mod lane;
@@ -21,6 +22,7 @@ use serde::Serialize;
 
 pub(crate) use bench::Bench;
 pub(crate) use collect::{Checked, Collected};
+pub(crate) use commit::{Commit, Patch};
 pub(crate) use diff::{Diff, Drift, File, Gap, kind_word, type_word};
 pub(crate) use history::{Checkpointed, Forked, Log, Restored, Snapped};
 pub(crate) use lane::{Lane, Listed, Show, Verified};

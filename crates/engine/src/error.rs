@@ -331,6 +331,84 @@ pub enum EngineError {
         /// The tree that holds it.
         root: PathBuf,
     },
+    /// There is no git repository to commit to.
+    #[error("{} is no git repository", .path.display())]
+    NoRepository {
+        /// The project.
+        path: PathBuf,
+    },
+    /// The repository is between two states.
+    #[error("a {what} is half done in {}", .path.display())]
+    HalfDone {
+        /// The project.
+        path: PathBuf,
+        /// What: `merge`, `rebase`, …
+        what: &'static str,
+    },
+    /// Somebody writes the index, or was killed at it.
+    #[error("the index of {} is locked", .path.display())]
+    IndexLocked {
+        /// The project.
+        path: PathBuf,
+    },
+    /// No branch is checked out.
+    #[error("HEAD is detached in {}: there is no branch to commit to", .path.display())]
+    Detached {
+        /// The project.
+        path: PathBuf,
+    },
+    /// The name cannot be a branch's.
+    #[error("'{name}' cannot be the name of a branch: {why}")]
+    BadBranch {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// There is no such branch.
+    #[error("there is no branch '{name}' in {}", .path.display())]
+    NoSuchBranch {
+        /// The name.
+        name: String,
+        /// The project.
+        path: PathBuf,
+    },
+    /// There is such a branch.
+    #[error("there is a branch '{name}' already")]
+    BranchTaken {
+        /// The name.
+        name: String,
+    },
+    /// The branch is checked out somewhere else.
+    #[error("branch '{name}' is checked out in {}", .at.display())]
+    CheckedOut {
+        /// The name.
+        name: String,
+        /// Where.
+        at: PathBuf,
+    },
+    /// The branch moved, or another one was checked out, while the commit was made.
+    #[error("branch '{name}' moved meanwhile")]
+    BranchMoved {
+        /// The name.
+        name: String,
+    },
+    /// Files that run by themselves later are changed in commits that can be taken only whole.
+    #[error("the lane's commits change files that run by themselves: {}", tree_list(.paths))]
+    GuardedCommits {
+        /// The lane.
+        lane: String,
+        /// The branch that was to be made.
+        branch: String,
+        /// The files.
+        paths: Vec<TreePath>,
+    },
+    /// A hook of the repository's own said no.
+    #[error("the hook {hook} refused")]
+    HookRefused {
+        /// Which.
+        hook: &'static str,
+    },
     /// No strategy can make a lane here.
     #[error("{} cannot be a lane: {}", .path.display(), against(.reasons))]
     Refused {
@@ -537,12 +615,23 @@ impl EngineError {
             | E::NoSuchKeep { .. }
             | E::KeepUndone { .. }
             | E::TargetExists { .. }
+            | E::NoRepository { .. }
+            | E::Detached { .. }
+            | E::BadBranch { .. }
+            | E::NoSuchBranch { .. }
+            | E::BranchTaken { .. }
+            | E::CheckedOut { .. }
+            | E::GuardedCommits { .. }
+            | E::HookRefused { .. }
             | E::TargetInside { .. } => ErrorKind::User,
             E::Live { .. }
             | E::NotStill { .. }
             | E::Busy { .. }
             | E::MovedOn { .. }
             | E::EditedSinceKeep { .. }
+            | E::HalfDone { .. }
+            | E::IndexLocked { .. }
+            | E::BranchMoved { .. }
             | E::RestsOnMoved { .. } => ErrorKind::Conflict,
             E::OriginGone { .. }
             | E::HiddenMoved { .. }
@@ -583,6 +672,10 @@ fn against(reasons: &[(Strategy, String)]) -> String {
 
 fn line_of(line: &Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(" (line {line})"))
+}
+
+fn tree_list(paths: &[TreePath]) -> String {
+    paths.iter().map(|p| p.as_path().display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn list(paths: &[PathBuf]) -> String {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use engine::ops::keep::{KeepRequest, KeepView, LeftOut, LeftOutWhy};
 use engine::selection::{Digest, Selection};
+use engine::view::LaneView;
 
 use super::{Context, keep_ask, needs_yes, progress, split_lane};
 use crate::error::{CliError, Result};
@@ -16,6 +17,9 @@ use crate::style::Role;
 use crate::ui::{Confirm, Ui};
 use crate::wire;
 
+mod commit;
+mod patch;
+
 /// Bring what a lane changed into the original.
 ///
 /// All of the selection arrives, or nothing of it. Files that changed in the original meanwhile stay as they are
@@ -24,6 +28,11 @@ use crate::wire;
 ///
 /// Parts of files: `--hunk ID` keeps single hunks, `-i` asks about each, and what was ticked can be saved and kept later
 /// with `--selection FILE`. What is not kept stays in the lane.
+///
+/// `--as patch` prints a patch that `git apply` takes. `--as commit` makes one commit on the current branch and keeps
+/// the files with it, or with `--to BRANCH` on another branch, whose files are not touched. `--as branch NAME` brings
+/// the commits that were made in the lane as a new branch; where there are none, or paths are named, it is one commit on
+/// what the lane started from. The bytes are committed as the lane has them, ignored files only where they are named.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The lane (may be left out where only one fits), then paths to keep; all of it where no path is given.
@@ -33,6 +42,26 @@ pub(crate) struct Args {
     /// Print the plan and write nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
+
+    /// As `files`, `patch`, `commit`, or `branch NAME`.
+    #[arg(long = "as", value_name = "SHAPE", default_value = "files", value_parser = Shape::parse, hide_default_value = true)]
+    shape: Shape,
+
+    /// For `--as commit`: a branch that is not checked out.
+    #[arg(long, value_name = "BRANCH")]
+    to: Option<String>,
+
+    /// For a commit: its message.
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<OsString>,
+
+    /// For `--as commit`: run the original's own hooks pre-commit and commit-msg.
+    #[arg(long)]
+    hooks: bool,
+
+    /// For `--as patch`: write it to a new file.
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    output: Option<PathBuf>,
 
     /// Keep set-user-id and set-group-id bits too.
     #[arg(long)]
@@ -71,14 +100,87 @@ struct Picked {
     digest: Option<String>,
 }
 
+/// What the selection becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Shape {
+    Files,
+    Patch,
+    Commit,
+    Branch(String),
+}
+
+impl Shape {
+    fn parse(text: &str) -> std::result::Result<Shape, String> {
+        match text {
+            "files" => Ok(Shape::Files),
+            "patch" => Ok(Shape::Patch),
+            "commit" => Ok(Shape::Commit),
+            "branch" => Err("the branch has no name: `--as branch NAME`".to_owned()),
+            _ => match text.strip_prefix("branch=") {
+                Some(name) => Ok(Shape::Branch(name.to_owned())),
+                None => Err("it is `files`, `patch`, `commit` or `branch NAME`".to_owned()),
+            },
+        }
+    }
+}
+
+/// Makes one word of `--as branch NAME`, which is two values: the name would be taken for a path.
+pub(crate) fn joined(words: &[OsString]) -> Vec<OsString> {
+    let mut out: Vec<OsString> = Vec::with_capacity(words.len());
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            out.push(word.clone());
+            out.extend(words.cloned());
+            break;
+        }
+        let is_branch =
+            word == "--as=branch" || (word == "branch" && out.last().is_some_and(|last| last == "--as"));
+        out.push(word.clone());
+        if is_branch
+            && let Some(name) = words.peek().filter(|name| !name.as_encoded_bytes().starts_with(b"-"))
+        {
+            let last = out.last_mut().expect("just pushed");
+            last.push("=");
+            last.push(name);
+            words.next();
+        }
+    }
+    out
+}
+
+fn check(args: &Args) -> Result<()> {
+    let wrong = |what: &str| Err(CliError::Usage(what.to_owned()));
+    let is_commit = args.shape == Shape::Commit;
+    if args.to.is_some() && !is_commit {
+        return wrong("`--to` goes with `--as commit`");
+    }
+    if args.hooks && (!is_commit || args.to.is_some()) {
+        return wrong(
+            "`--hooks` goes with `--as commit` on the current branch: hooks look at the files of that",
+        );
+    }
+    if args.message.is_some() && !is_commit && !matches!(args.shape, Shape::Branch(_)) {
+        return wrong("`--message` goes with `--as commit` and `--as branch`");
+    }
+    if args.picked.save_selection.is_some() && args.shape != Shape::Files {
+        return wrong("`--save-selection` goes with files: `--dry-run` saves without keeping");
+    }
+    if args.output.is_some() && args.shape != Shape::Patch {
+        return wrong("`--output` goes with `--as patch`");
+    }
+    Ok(())
+}
+
 /// Plans, asks, does.
-pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
+pub(crate) fn run(context: &mut Context, mut args: Args) -> Result<u8> {
+    check(&args)?;
     let engine = context.engine()?;
     let dir = context.dir();
-    let (lane, paths) = split_lane(&engine, &dir, args.operands)?;
-    let picked = args.picked;
+    let (lane, paths) = split_lane(&engine, &dir, std::mem::take(&mut args.operands))?;
+    let picked = &args.picked;
     let mut request = KeepRequest { dir, lane, paths, set_id: args.set_id, ..KeepRequest::default() };
-    request.hunks = picked.hunk;
+    request.hunks.clone_from(&picked.hunk);
     request.record = picked.save_selection.is_some();
     if let Some(text) = &picked.digest {
         let digest = Digest::parse(text);
@@ -95,6 +197,11 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     if picked.interactive {
         request.selection = Some(keep_ask::ask(context, &engine, &request)?);
         request.paths = Vec::new();
+    }
+    match args.shape {
+        Shape::Files => {}
+        Shape::Patch => return patch::run(context, &request, &args),
+        Shape::Commit | Shape::Branch(_) => return commit::run(context, &request, &args),
     }
     let prepared = engine::ops::keep::prepare(&engine, &request, &mut progress::Talk::new(&context.ui))?;
     if let (Some(file), Some(selection)) = (&picked.save_selection, prepared.selection()) {
@@ -216,8 +323,12 @@ fn left_out(ui: &Ui, view: &KeepView) {
     if view.left_out.is_empty() {
         return;
     }
+    list_left_out(ui, &view.lane, &view.left_out);
+}
+
+fn list_left_out(ui: &Ui, lane: &LaneView, left_out: &[LeftOut]) {
     let is_guarded = |left: &&LeftOut| left.why == LeftOutWhy::Guarded;
-    let (guarded, others): (Vec<_>, Vec<_>) = view.left_out.iter().partition(is_guarded);
+    let (guarded, others): (Vec<_>, Vec<_>) = left_out.iter().partition(is_guarded);
     for (head, part) in [("left out", others), ("left out, because it runs by itself later", guarded)] {
         if part.is_empty() {
             continue;
@@ -233,17 +344,13 @@ fn left_out(ui: &Ui, view: &KeepView) {
             ui.tell(&format!("  {} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why)));
         }
     }
-    let first = |why| {
-        view.left_out.iter().find(|left| left.why == why).map(|left| escape::name(left.path.as_bytes()))
-    };
+    let first =
+        |why| left_out.iter().find(|left| left.why == why).map(|left| escape::name(left.path.as_bytes()));
     if let Some(path) = first(LeftOutWhy::Guarded) {
-        ui.say(&format!("hint: name a path to keep it: `lane keep {} {path}`", view.lane.name));
+        ui.say(&format!("hint: name a path to keep it: `lane keep {} {path}`", lane.name));
     }
     if first(LeftOutWhy::Drifted).is_some() {
-        ui.say(&format!(
-            "hint: `lane export {}` writes the lane's state beside the original",
-            view.lane.name
-        ));
+        ui.say(&format!("hint: `lane export {}` writes the lane's state beside the original", lane.name));
     }
 }
 
@@ -255,6 +362,8 @@ pub(crate) fn reason(why: LeftOutWhy) -> &'static str {
         LeftOutWhy::Conflict => "meets something else in the original",
         LeftOutWhy::CannotCarry => "cannot be kept",
         LeftOutWhy::NothingInside => "nothing inside is kept",
+        LeftOutWhy::Ignored => "ignored by git",
+        LeftOutWhy::Uncommitted => "not in the lane's last commit",
         LeftOutWhy::Suspect => "may be incomplete after a restart of the machine",
     }
 }

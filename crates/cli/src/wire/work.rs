@@ -143,7 +143,7 @@ struct Check {
 }
 
 #[derive(Debug, Serialize)]
-struct Step {
+pub(super) struct Step {
     root: String,
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ struct Step {
 }
 
 #[derive(Debug, Serialize)]
-struct Left {
+pub(super) struct Left {
     root: String,
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ impl Check {
 }
 
 impl Step {
-    fn new(step: &StepView) -> Step {
+    pub(super) fn new(step: &StepView) -> Step {
         let (inner, path_bytes) = text(step.path.as_bytes());
         let from = step.from.as_ref().map(|from| text(from.as_bytes()).0);
         Step {
@@ -216,7 +216,7 @@ impl Step {
 }
 
 impl Left {
-    fn new(left: &LeftOut) -> Left {
+    pub(super) fn new(left: &LeftOut) -> Left {
         let (inner, path_bytes) = text(left.path.as_bytes());
         let detail = left.detail.clone();
         Left { root: path(&left.root).0, path: inner, path_bytes, why: left.why.word(), detail }

@@ -7,7 +7,11 @@
 
 mod also;
 mod bench;
+mod branch;
 mod checkpoints;
+mod commit;
+mod commit_hooks;
+mod commit_refused;
 mod completions;
 mod crash;
 mod diff;
@@ -19,6 +23,7 @@ mod keep;
 mod lost;
 mod ls;
 mod new;
+mod patch;
 mod picks;
 mod policy;
 mod races;
@@ -27,6 +32,7 @@ mod run;
 mod shapes;
 mod show;
 mod terminal;
+mod traps;
 mod undo_keep;
 mod verify;
 mod world;

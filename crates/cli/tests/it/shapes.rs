@@ -145,6 +145,11 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("keep", &serde_json::from_slice(&planned.stdout).expect("a document"));
         let saved = std::fs::read(world.env.project("saved.json")).expect("saved");
         is("selection", &serde_json::from_slice(&saved).expect("a document"));
+        let patched = ["keep", "--as", "patch", "-o", "../one.patch", "--json"];
+        is("patch", &serde_json::from_slice(&world.run(&patched).expect_code(1).stdout).expect("a document"));
+        let planned = world.run(&["keep", "--as", "commit", "--dry-run", "--json"]).expect_code(1);
+        is("commit", &serde_json::from_slice(&planned.stdout).expect("a document"));
+        is("commit", &world.json(&["keep", "new", "--as", "branch", "one", "--yes"]));
         let kept = world.run(&["keep", "--yes", "--json"]).expect_code(1);
         is("keep", &serde_json::from_slice(&kept.stdout).expect("a document"));
         is("gc", &world.json(&["gc", "--yes"]));
@@ -193,6 +198,10 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("verify", &world.json(&["verify", "one", "--", "sh", "-c", "echo out"]));
         is("show", &world.json(&["show", "one"]));
         is("ls", &world.json(&["ls"]));
+        world.ok(&["run", "-q", "-n", "one", "--", "sh", "-c", "git add new; git commit -qm new"]);
+        let branch =
+            world.run(&["keep", "one", "--as", "branch", "theirs", "--json", "--yes"]).expect_code(1);
+        is("commit", &serde_json::from_slice(&branch.stdout).expect("a document"));
         is("stop", &world.json(&["stop", "one"]));
         let mut page = Running::start(world.env.lane(&world.project, &["web", "--json"]));
         page.wait_for("}", Duration::from_secs(60));

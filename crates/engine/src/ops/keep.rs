@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use kernel::lock::Lock;
-use review::apply::{self, NoFaults, Options, Places};
+use review::apply::{self, Faults, NoFaults, Options, Places};
 use review::choice::{Choice, Take};
 use review::chosen::Chosen;
 use review::composed::Composed;
 use review::plan::{KeepPlan, Skipped, Step, Why, Wish};
 use serde_json::json;
-use tree::TreePath;
 use tree::dir::DirTree;
+use tree::{Source as _, TreePath};
 use workspace::manifest::{self, Manifest};
 
 use crate::clock;
@@ -32,6 +32,16 @@ use crate::picking::{self, Asked, RootWish, Seen, wishes};
 use crate::policy::{CheckView, Gate, Planned};
 use crate::selection::{Digest, SelectedFile, Selection};
 use crate::view::{DriftView, LaneView};
+
+mod agents;
+mod bring;
+pub mod commit;
+mod ignored;
+pub mod patch;
+mod settle;
+
+pub use commit::{CommitRequest, CommitView, PreparedCommit, Target};
+pub use review::patch::Lost;
 
 /// Which lane, and what of it.
 #[derive(Debug, Clone, Default)]
@@ -69,6 +79,19 @@ pub enum LeftOutWhy {
     NothingInside,
     /// Its base or its content cannot be trusted after a restart of the machine.
     Suspect,
+    /// Git's rules for ignored files cover it, and it was not named (for a commit).
+    Ignored,
+    /// It was changed after the last commit of the lane (for the lane's own commits).
+    Uncommitted,
+}
+
+/// A path that a commit cannot take, and that is therefore left out of the plan.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    root: usize,
+    path: TreePath,
+    why: LeftOutWhy,
+    detail: String,
 }
 
 impl LeftOutWhy {
@@ -81,6 +104,8 @@ impl LeftOutWhy {
             LeftOutWhy::CannotCarry => "cannot-carry",
             LeftOutWhy::NothingInside => "nothing-inside",
             LeftOutWhy::Suspect => "suspect",
+            LeftOutWhy::Ignored => "ignored",
+            LeftOutWhy::Uncommitted => "uncommitted",
         }
     }
 }
@@ -162,6 +187,18 @@ impl std::fmt::Debug for PreparedKeep {
 
 /// Makes the plan; writes nothing (but what an interrupted keep left is taken back first).
 pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor) -> Result<PreparedKeep> {
+    let mut prepared = prepare_without(engine, request, &[], monitor)?;
+    prepared.hold(engine)?;
+    Ok(prepared)
+}
+
+/// As [`prepare`], without what was refused; whether it holds to the policy is still to be asked.
+fn prepare_without(
+    engine: &Engine,
+    request: &KeepRequest,
+    refused: &[Refused],
+    monitor: &mut dyn Monitor,
+) -> Result<PreparedKeep> {
     let project = engine.project(&request.dir)?;
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     let view = describe::lane(engine, &row)?;
@@ -203,10 +240,9 @@ pub fn prepare(engine: &Engine, request: &KeepRequest, monitor: &mut dyn Monitor
         let place = lane.home.dir().fd.as_fd();
         // Only who is inside could change it between this look and the keep.
         let seen = seen.as_ref().filter(|_| is_live);
-        let job = RootJob { wish, inside, place, seen, suspect, set_id: request.set_id };
+        let job = RootJob { wish, inside, place, seen, suspect, set_id: request.set_id, refused };
         roots.push(plan_root(root, delta, job, &drift, &mut view)?);
     }
-    view.checks = hold_to(&gate, engine, &lane, &roots)?;
     let selection = selection.map(|selection| record(selection, &view));
     Ok(PreparedKeep { view, lane, roots, gate, selection, lock })
 }
@@ -269,6 +305,8 @@ struct RootJob<'j> {
     seen: Option<&'j Seen>,
     suspect: bool,
     set_id: bool,
+    /// What is kept clear of.
+    refused: &'j [Refused],
 }
 
 fn plan_root(
@@ -297,11 +335,16 @@ fn plan_root(
     }
     let Chosen { set, selection, tree: inside } = chosen;
     let (suspect, set_id) = (job.suspect, job.set_id);
-    let drift: Vec<review::plan::Drifted> = drift
+    let refused: Vec<&Refused> = job.refused.iter().filter(|at| at.root == delta.index).collect();
+    let mut drift: Vec<review::plan::Drifted> = drift
         .iter()
         .filter(|at| at.root == delta.root)
         .map(|at| review::plan::Drifted { path: at.path.clone(), what: at.kind.word().to_owned() })
         .collect();
+    // The plan keeps clear of them as of what has drifted.
+    drift.extend(
+        refused.iter().map(|at| review::plan::Drifted { path: at.path.clone(), what: String::new() }),
+    );
     let wish = Wish { set: &set, selection: &selection, drift: &drift, set_id };
     let mut plan = review::plan::plan(&wish, &*base, &inside)?;
     if let Some(path) = plan.unmatched.first() {
@@ -328,7 +371,13 @@ fn plan_root(
     view.set_id_dropped.extend(plan.set_id_dropped.iter().map(|path| (delta.root.clone(), path.clone())));
     for skipped in &plan.skipped {
         match left_out(&delta.root, skipped) {
-            Some(left) => view.left_out.push(left),
+            Some(mut left) => {
+                let is_it = |at: &&&Refused| left.why == LeftOutWhy::Drifted && at.path == left.path;
+                if let Some(at) = refused.iter().find(is_it) {
+                    (left.why, left.detail) = (at.why, at.detail.clone());
+                }
+                view.left_out.push(left);
+            }
             None => view.git_internal += 1,
         }
     }
@@ -374,6 +423,12 @@ fn left_out(root: &Path, skipped: &Skipped) -> Option<LeftOut> {
 }
 
 impl PreparedKeep {
+    /// An error where it breaks a rule of the policy.
+    fn hold(&mut self, engine: &Engine) -> Result<()> {
+        self.view.checks = hold_to(&self.gate, engine, &self.lane, &self.roots)?;
+        Ok(())
+    }
+
     /// Runs the checks that the policy asks for and that have not passed on what is kept from; an error where one does
     /// not pass. [`PreparedKeep::execute`] does it too; this is for who wants to know before he asks.
     pub fn check(&self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<()> {
@@ -389,7 +444,17 @@ impl PreparedKeep {
     }
 
     /// Carries it out: all of its steps in all roots, or none.
-    pub fn execute(mut self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<KeepView> {
+    pub fn execute(self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<KeepView> {
+        self.execute_at(engine, &NoFaults, monitor)
+    }
+
+    /// As [`PreparedKeep::execute`], with somebody who is told of each step and can still turn it all back.
+    fn execute_at(
+        mut self,
+        engine: &Engine,
+        gate: &dyn Faults,
+        monitor: &mut dyn Monitor,
+    ) -> Result<KeepView> {
         self.check(engine, monitor)?;
         if self.view.steps.is_empty() {
             return Ok(self.view);
@@ -419,9 +484,12 @@ impl PreparedKeep {
             })
             .collect();
         let naming = apply::Naming { id: &id, about: &about };
-        let reports = match apply::execute_all(&roots, Some(naming), &Options::default(), &NoFaults) {
+        let reports = match apply::execute_all(&roots, Some(naming), &Options::default(), gate) {
             Ok(reports) => reports,
             Err(error) => {
+                for ready in &ready {
+                    self.stays_the_base(ready)?;
+                }
                 let outcome = error.to_string();
                 let failed = ledger::NewOperation { outcome, ..done("keep", &self.view.lane.id, json!({})) };
                 engine.ledger()?.insert_op(&failed)?;
@@ -479,6 +547,26 @@ impl PreparedKeep {
         before.set_aside(&paths, self.lane.home.dir(), &keeping::base::aside_name(id, root.index))?;
         ready.before = Some(before);
         Ok(ready)
+    }
+
+    /// After a keep that was taken back: what stands there as it was recorded has a new status time all the same, and is
+    /// no drift by it.
+    fn stays_the_base(&self, ready: &Ready) -> Result<()> {
+        let Some(before) = &ready.before else { return Ok(()) };
+        let mut still = Vec::new();
+        for path in &ready.touched {
+            let doing = || format!("look at {}", path.as_path().display());
+            let now = ready.origin.entry(path).doing(doing)?;
+            let was = before.get(path)?.filter(|was| !was.is_later).map(|was| was.entry);
+            let key = |entry: &tree::Entry| (entry.kind, entry.ino, entry.size, entry.mtime, entry.mode);
+            if was.is_some() && was.as_ref().map(key) == now.as_ref().map(key) {
+                still.push(path.clone());
+            }
+        }
+        if still.is_empty() {
+            return Ok(());
+        }
+        Ok(before.advance(&still, &[], &ready.origin, self.lane.home.dir(), ready.index)?)
     }
 
     /// What the base was, walked now where no walk has ended yet: after the keep it could not be told any more.
