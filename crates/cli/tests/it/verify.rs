@@ -210,3 +210,49 @@ fn a_lane_that_stands_on_the_layers_of_others_is_checked_as_any_other() {
         assert_eq!(verdict(world, "first"), Value::Null);
     });
 }
+
+#[test]
+fn a_check_that_is_killed_at_any_moment_leaves_the_lane_as_it_was() {
+    const ROUNDS: u32 = 12;
+    each(|world| {
+        world.lane("work");
+        world.write("work", "src/lib.rs", b"//! Changed.\n");
+        world.write("work", "new", b"new\n");
+        world.json(&["ls"]);
+        let layer = Listing::of(&world.layer("work"));
+        let check = ["verify", "work", "--", "sh", "-c", "echo junk > new; rm -r src; echo done"];
+        let begun = std::time::Instant::now();
+        world.ok(&check);
+        let whole = begun.elapsed();
+        for round in 0..ROUNDS {
+            let mut running = Running::start(world.env.lane(&world.project, &check));
+            std::thread::sleep(whole * round / ROUNDS);
+            running.kill9();
+            running.wait(PATIENCE);
+            until("its processes are gone", PATIENCE, || world.env.remnants().is_empty());
+            world.ok(&["ls"]);
+            assert_eq!(lanes(world), 1, "round {round}");
+            layer.assert_same(&Listing::of(&world.layer("work")));
+        }
+        world.ok(&["verify", "work", "--", "sh", "-c", "grep -q new new"]);
+        assert_eq!(verdict(world, "work")["fresh"], true);
+    });
+}
+
+#[test]
+fn further_roots_and_hard_links_of_the_lane_are_there_for_the_check() {
+    each(|world| {
+        let lib = world.env.make_dir("lib");
+        world.env.write(&lib.join("a"), b"1\n");
+        let strategy = if world.made == crate::world::Made::Copy { "copy" } else { "overlay" };
+        world.ok(&["new", "wide", "--strategy", strategy, "--also", lib.to_str().unwrap()]);
+        world.ok(&["run", "-n", "wide", "--", "sh", "-c", "echo 2 > ../lib/a; echo x > one; ln one two"]);
+        let script = "test $(cat ../lib/a) = 2 && test $(cat two) = x && echo 3 > ../lib/a && echo y > one";
+        let ran = world.run(&["verify", "wide", "--", "sh", "-c", script]);
+        assert_eq!(ran.code, Some(0), "{ran}");
+        assert_eq!(std::fs::read(lib.join("a")).unwrap(), b"1\n");
+        let after = world.ok(&["exec", "wide", "--", "sh", "-c", "cat ../lib/a one two; stat -c %h one"]);
+        assert_eq!(after.out(), "2\nx\nx\n2\n", "{after}");
+        assert_eq!(verdict(world, "wide")["fresh"], true);
+    });
+}
