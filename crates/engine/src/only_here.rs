@@ -19,8 +19,9 @@ use crate::lane::{OpenLane, OpenRoot};
 
 /// Paths that are named; the rest is counted.
 const NAMED: usize = 5;
-/// Larger files are not looked for in git.
+/// Larger files are not looked for in git, and after so many bytes nothing is: a discard is not to follow what a build left.
 const HASHED: u64 = 64 << 20;
+const HASHED_IN_ALL: u64 = 256 << 20;
 /// Refs of a lane that are looked at.
 const REFS: usize = 10_000;
 /// Newest exports of a lane that are looked at.
@@ -47,11 +48,13 @@ impl OnlyHere {
         self.changes == 0 && self.commits.is_empty() && self.home == 0
     }
 
-    /// Looks at a lane.
-    pub fn of(engine: &Engine, lane: &OpenLane) -> Result<OnlyHere> {
+    /// Looks at a lane. Unless it is to be `exact`, what an earlier sum read of content is not read again.
+    pub fn of(engine: &Engine, lane: &OpenLane, exact: bool) -> Result<OnlyHere> {
         let mut found = OnlyHere { home: lane.home_changes(), ..OnlyHere::default() };
         let exports = exports(engine, lane)?;
-        for (root, delta) in lane.roots.iter().zip(lane.changes()?) {
+        let deltas = if exact { lane.changes()? } else { lane.summed()? };
+        let mut budget = HASHED_IN_ALL;
+        for (root, delta) in lane.roots.iter().zip(deltas) {
             if delta.set.changes.is_empty() && delta.git_internal == 0 && !root.view.git {
                 continue;
             }
@@ -61,7 +64,7 @@ impl OnlyHere {
             let copies = exports.get(&root.index).unwrap_or(&none);
             for change in delta.set.changes.iter().filter(|change| counts(change)) {
                 let is_elsewhere = copies.iter().any(|copy| is_in(copy, change, &*inside))
-                    || is_in_git(&objects, change, &*inside);
+                    || is_in_git(&objects, change, &*inside, &mut budget);
                 if !is_elsewhere {
                     found.changes += 1;
                     if found.first.len() < NAMED {
@@ -138,7 +141,7 @@ fn is_in(copy: &DirTree, change: &Change, lane: &dyn Source) -> bool {
 }
 
 /// True where the origin's repository has the content that a change brings.
-fn is_in_git(objects: &Objects, change: &Change, lane: &dyn Source) -> bool {
+fn is_in_git(objects: &Objects, change: &Change, lane: &dyn Source, budget: &mut u64) -> bool {
     if objects.is_empty() {
         return false;
     }
@@ -147,7 +150,9 @@ fn is_in_git(objects: &Objects, change: &Change, lane: &dyn Source) -> bool {
         ChangeKind::Rename { modified, .. } => modified,
         ChangeKind::Delete | ChangeKind::Mode => false,
     };
-    let Some(new) = change.new.as_ref().filter(|new| brings && new.size <= HASHED) else { return false };
+    let most = HASHED.min(*budget);
+    let Some(new) = change.new.as_ref().filter(|new| brings && new.size <= most) else { return false };
+    *budget -= new.size;
     matches!(blob_name(lane, &change.path, new), Ok(Some(name)) if objects.has(&name))
 }
 

@@ -21,7 +21,7 @@ const MOST_COMMITS: usize = 5;
 
 /// Drop lanes. `lane recover` brings one back until the trash is emptied.
 ///
-/// What a lane holds that exists nowhere else is told: what was not kept, is in no export that is still there, and in no commit of
+/// What a lane holds that exists nowhere else is told, unless `--yes` answers beforehand: what was not kept, is in no export that is still there, and in no commit of
 /// the original.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -46,7 +46,8 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let mut code = exit_code::DONE;
     let many = lanes.len() > 1;
     for lane in lanes {
-        let tell = !context.global.quiet || context.ui.json;
+        // Who answers beforehand does not wait for it.
+        let tell = context.ui.json || !(context.global.quiet || args.yes);
         let request = DiscardRequest { dir: context.dir(), lane, now: args.now, stop: args.yes, tell };
         let done = ask(context, &engine, &request, args.yes)
             .and_then(|()| Ok(engine::ops::discard::discard(&engine, &request)?));

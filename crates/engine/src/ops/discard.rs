@@ -51,7 +51,7 @@ pub struct DiscardAnswer {
 /// What would be lost with a lane for good.
 pub fn would_lose(engine: &Engine, request: &DiscardRequest) -> Result<OnlyHere> {
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
-    OnlyHere::of(engine, &lane::open(engine, row)?)
+    OnlyHere::of(engine, &lane::open(engine, row)?, true)
 }
 
 /// Drops a lane.
@@ -68,8 +68,9 @@ pub fn discard(engine: &Engine, request: &DiscardRequest) -> Result<DiscardAnswe
         stop::stop(engine, &StopRequest { dir: request.dir.clone(), lane: Some(row.id.clone()) })?;
     }
     // What is damaged is dropped all the same.
-    let told =
-        request.tell.then(|| lane::open(engine, row.clone()).and_then(|lane| OnlyHere::of(engine, &lane)));
+    let told = request
+        .tell
+        .then(|| lane::open(engine, row.clone()).and_then(|lane| OnlyHere::of(engine, &lane, request.now)));
     let only_here = told.and_then(Result::ok);
     let mut left = Vec::new();
     match LaneHome::open(engine.state().path(), &row.id) {
