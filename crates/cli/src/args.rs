@@ -77,6 +77,7 @@ pub(crate) enum Verb {
     Diff(commands::diff::Args),
     #[command(visible_alias = "apply")]
     Keep(commands::keep::Args),
+    Review(commands::review::Args),
     Export(commands::export::Args),
     Web(commands::web::Args),
     Discard(commands::discard::Args),

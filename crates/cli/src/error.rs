@@ -37,6 +37,8 @@ pub(crate) enum CliError {
     NeedsYes(&'static str),
     /// The answer to a question was no.
     Declined,
+    /// A terminal is needed, and there is none: what needs it.
+    NeedsTerminal(&'static str),
 }
 
 impl From<EngineError> for CliError {
@@ -73,6 +75,14 @@ impl CliError {
             _ if runs_a_command => exit_code::TOOL_FAILED,
             _ => exit_code::NOT_DONE,
         }
+    }
+
+    /// What to say, line by line, for a face that shows it itself.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let said = self.words();
+        let hint = said.hint.iter().map(|hint| format!("hint: {}", clean(hint)));
+        let causes = said.causes.iter().map(|cause| clean(cause));
+        std::iter::once(clean(&said.what)).chain(causes).chain(hint).collect()
     }
 
     /// The same in words, as they are: not escaped yet.
@@ -115,6 +125,8 @@ impl CliError {
             )
             .with_hint("add `--yes` to answer the question."),
             CliError::Declined => Words::plain("user", "nothing was done"),
+            CliError::NeedsTerminal(what) => Words::plain("user", what)
+                .with_hint("`lane diff` shows the same as text, `lane keep` keeps it."),
         }
     }
 }

@@ -8,6 +8,7 @@ mod escape;
 mod exit_code;
 mod render;
 mod style;
+mod tui;
 mod ui;
 mod web;
 mod wire;

@@ -40,6 +40,7 @@ pub mod room;
 pub mod selection;
 mod shown;
 pub mod sides;
+pub mod signals;
 pub mod state_dir;
 pub mod stores;
 mod toolchains;

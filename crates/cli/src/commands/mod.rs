@@ -22,6 +22,7 @@ pub(crate) mod policy;
 pub(crate) mod progress;
 pub(crate) mod recover;
 pub(crate) mod restore;
+pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod snap;
@@ -117,6 +118,7 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Fork(args) => fork::run(context, args),
         Verb::Diff(args) => diff::run(context, args),
         Verb::Keep(args) => keep::run(context, args),
+        Verb::Review(args) => review::run(context, args),
         Verb::Export(args) => export::run(context, args),
         Verb::Discard(args) => discard::run(context, args),
         Verb::Recover(args) => recover::run(context, args),

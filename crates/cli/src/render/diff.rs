@@ -80,7 +80,8 @@ pub(crate) fn summary(ui: &Ui, file: &FileView) -> String {
     line
 }
 
-fn notes(file: &FileView) -> Vec<String> {
+/// What else is to be known about a change.
+pub(crate) fn notes(file: &FileView) -> Vec<String> {
     let mut notes = Vec::new();
     let (old, new) = (file.change.old.as_ref(), file.change.new.as_ref());
     if let (Some(old), Some(new)) = (old, new) {

@@ -28,6 +28,8 @@ mod picks;
 mod policy;
 mod races;
 mod recover;
+mod review;
+mod review_terminal;
 mod run;
 mod shapes;
 mod show;

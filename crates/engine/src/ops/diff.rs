@@ -171,6 +171,11 @@ impl Opened {
         self.lane.roots.iter().map(|root| root.view.path.clone()).collect()
     }
 
+    /// The lane.
+    pub fn view(&self) -> &LaneView {
+        &self.view
+    }
+
     /// The side that a word means: `base`, `now`, `origin`, or a snapshot.
     pub fn side(&self, word: &str) -> Result<Option<Side>> {
         Side::of(word, self.snapshots.as_ref(), &self.history)

@@ -56,18 +56,7 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
     let project = if request.all { None } else { Some(engine.project(&request.dir)?.top) };
     if request.discarded {
         let rows = find::discarded(engine, project.as_deref())?;
-        let bare = |row: &ledger::Lane| -> Result<ListedLane> {
-            Ok(ListedLane {
-                lane: describe::lane(engine, row)?,
-                counts: None,
-                exclusive: None,
-                memory: None,
-                snapshots: None,
-                verdict: verify::newest(engine, &row.id, None)?,
-                problem: None,
-            })
-        };
-        return rows.iter().map(bare).collect();
+        return rows.iter().map(|row| bare(engine, row)).collect();
     }
     recover::sweep(engine, &mut Noting(engine))?;
     if let Some(top) = &project {
@@ -79,6 +68,31 @@ pub fn list(engine: &Engine, request: &ListRequest) -> Result<Vec<ListedLane>> {
     rows.reverse();
     let mut stores = Stores::default();
     rows.into_iter().map(|row| look(engine, row, &mut stores)).collect()
+}
+
+/// The lanes of the project of `dir` as the ledger knows them, newest first: none of their layers is read, so that the
+/// cost does not follow what they hold. [`fill`] adds the rest, lane by lane.
+pub fn rows(engine: &Engine, dir: &Path) -> Result<Vec<ListedLane>> {
+    find::lanes(engine, dir)?.iter().rev().map(|row| bare(engine, row)).collect()
+}
+
+/// One lane of the project of `dir`, with its sums.
+pub fn fill(engine: &Engine, dir: &Path, name: &str) -> Result<ListedLane> {
+    let row = find::lane(engine, dir, Some(name), |_| true)?;
+    look(engine, row, &mut Stores::default())
+}
+
+/// A lane without anything that would have to be read from its layers.
+fn bare(engine: &Engine, row: &ledger::Lane) -> Result<ListedLane> {
+    Ok(ListedLane {
+        lane: describe::lane(engine, row)?,
+        counts: None,
+        exclusive: None,
+        memory: None,
+        snapshots: None,
+        verdict: verify::newest(engine, &row.id, None)?,
+        problem: None,
+    })
 }
 
 /// Stores that were opened: lanes have few, and mostly the same.

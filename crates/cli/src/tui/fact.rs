@@ -1,0 +1,115 @@
+//! What the view asks for and what it is told: the seam between the pure state (`app`) and the engine (`worker`).
+
+use engine::ops::diff::{FileDiff, FileView};
+use engine::ops::discard::DiscardAnswer;
+use engine::ops::export::ExportAnswer;
+use engine::ops::keep::KeepView;
+use engine::ops::list::ListedLane;
+use engine::ops::undo_keep::UndoKeepView;
+use engine::selection::Selection;
+use engine::view::LaneView;
+
+use super::ticks::Ticks;
+
+/// Something that only the engine or the terminal can do. At most one at a time.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Effect {
+    /// Leave; nothing happens to any lane.
+    Quit,
+    /// Stop, as Ctrl-Z does.
+    Suspend,
+    /// Draw everything anew.
+    Redraw,
+    /// Read the list of lanes.
+    Rows,
+    /// Read what a lane changed.
+    Open(String),
+    /// Compare the content of a file of the open lane.
+    Content(usize),
+    /// Compare a file of the open lane with the same one in another lane.
+    Compare(usize, String),
+    /// Plan a keep of these ticks.
+    Plan(Box<Selection>),
+    /// Carry out the plan that was shown.
+    Keep,
+    /// Take back the keep with this id.
+    TakeBack(String),
+    /// Write a lane's state beside the original.
+    Export(String),
+    /// Put a lane into the trash.
+    Discard(String),
+}
+
+/// Work that can wait until nobody presses a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// A lane's sums.
+    Sums(String),
+    /// Count the lines of a file of the open lane.
+    Count(usize),
+    /// Colours for lines that are shown.
+    Colours,
+}
+
+/// What a lane changed.
+#[derive(Debug, Clone)]
+pub(crate) struct Changes {
+    /// The lane.
+    pub(crate) lane: LaneView,
+    /// Its changes.
+    pub(crate) files: Vec<FileView>,
+    /// What can be ticked of them, by the same numbers.
+    pub(crate) ticks: Ticks,
+    /// Changes below `.git`.
+    pub(crate) git_internal: u64,
+    /// What could not be compared: root, path and reason in one line each.
+    pub(crate) gaps: Vec<String>,
+}
+
+/// A file in two lanes.
+#[derive(Debug, Clone)]
+pub(crate) struct TwoSides {
+    /// Number of the file in the open lane.
+    pub(crate) file: usize,
+    /// The other lane.
+    pub(crate) other: String,
+    /// From the open lane's file to the other's.
+    pub(crate) diff: FileDiff,
+    /// What either has there, in words.
+    pub(crate) have: [String; 2],
+}
+
+/// Something that has happened.
+#[derive(Debug, Clone)]
+pub(crate) enum Fact {
+    /// The lanes as the ledger has them.
+    Rows(Vec<ListedLane>),
+    /// A lane with its sums; `None` where it is gone.
+    Sums(String, Option<Box<ListedLane>>),
+    /// A lane cannot be read; why, in words.
+    Unreadable(String, String),
+    /// What a lane changed.
+    Opened(Box<Changes>),
+    /// The content of a file was compared.
+    Content(usize, Box<FileDiff>),
+    /// Lines added and removed in a file; `None` where there are no lines to count.
+    Counted(usize, Option<(u64, u64)>),
+    /// Two lanes were compared.
+    Compared(Box<TwoSides>),
+    /// A keep was planned; what was said meanwhile.
+    Planned(Box<KeepView>, Vec<String>),
+    /// A keep was made; what was said meanwhile.
+    Kept(Box<KeepView>, Vec<String>),
+    /// A keep was taken back.
+    TakenBack(Box<UndoKeepView>),
+    /// A lane was written beside the original.
+    Exported(Box<ExportAnswer>),
+    /// A lane was put into the trash.
+    Discarded(Box<DiscardAnswer>),
+    /// What was asked for was not done; why, in words.
+    Failed(Vec<String>),
+    /// A lane could not be opened; why, in words.
+    NotOpened(Vec<String>),
+    /// Nothing.
+    Nothing,
+}

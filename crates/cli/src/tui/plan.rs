@@ -1,0 +1,187 @@
+//! The screens of a plan and of what came of it: lines that can be scrolled, and a question.
+//!
+//! Invariant: what is left out is listed with its reason before anything is done, and again afterwards.
+
+use engine::ops::keep::{KeepView, LeftOutWhy};
+use engine::ops::undo_keep::UndoKeepView;
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use ratatui::layout::Rect;
+
+use super::frame::{Hint, hint};
+use super::list::List;
+use super::paint::{cut, put};
+use super::theme::{Role, Theme};
+use crate::commands::keep::reason;
+use crate::escape;
+use crate::render::report;
+
+/// The keys under a plan.
+pub(crate) const HINTS: [Hint; 3] = [
+    hint("y", KeyCode::Char('y'), "keep"),
+    hint("esc", KeyCode::Esc, "back"),
+    hint("q", KeyCode::Char('q'), "quit"),
+];
+
+/// The keys under a plan that would do nothing.
+pub(crate) const HINTS_NOTHING: [Hint; 2] =
+    [hint("esc", KeyCode::Esc, "back"), hint("q", KeyCode::Char('q'), "quit")];
+
+/// The keys when it is done.
+pub(crate) const HINTS_DONE: [Hint; 4] = [
+    hint("enter", KeyCode::Enter, "files"),
+    hint("u", KeyCode::Char('u'), "take it back"),
+    hint("D", KeyCode::Char('D'), "discard the lane"),
+    hint("q", KeyCode::Char('q'), "quit"),
+];
+
+/// The keys when a keep was taken back.
+pub(crate) const HINTS_BACK: [Hint; 2] =
+    [hint("enter", KeyCode::Enter, "files"), hint("q", KeyCode::Char('q'), "quit")];
+
+/// Lines on a screen of their own.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// What the title says.
+    pub(crate) title: String,
+    lines: Vec<(String, Role)>,
+    list: List,
+}
+
+impl Page {
+    /// A page.
+    pub(crate) fn new(title: String, lines: Vec<(String, Role)>) -> Page {
+        Page { title, lines, list: List::default() }
+    }
+
+    /// Takes a key that moves.
+    pub(crate) fn key(&mut self, key: &KeyEvent) -> bool {
+        // There is no cursor to be seen: the window itself moves.
+        let last = self.lines.len().saturating_sub(self.list.height);
+        let page = self.list.height.saturating_sub(1).max(1);
+        self.list.top = match key.code {
+            KeyCode::Down | KeyCode::Char('j') => self.list.top + 1,
+            KeyCode::Up | KeyCode::Char('k') => self.list.top.saturating_sub(1),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.list.top + page,
+            KeyCode::PageUp => self.list.top.saturating_sub(page),
+            KeyCode::Home | KeyCode::Char('g') => 0,
+            KeyCode::End | KeyCode::Char('G') => last,
+            _ => return false,
+        }
+        .min(last);
+        true
+    }
+
+    /// The wheel was turned.
+    pub(crate) fn wheel(&mut self, down: bool) {
+        let code = if down { KeyCode::Down } else { KeyCode::Up };
+        for _ in 0..3 {
+            self.key(&KeyEvent::from(code));
+        }
+    }
+
+    /// Draws the lines of the window.
+    pub(crate) fn draw(&mut self, buf: &mut Buffer, area: Rect, theme: Theme) {
+        (self.list.len, self.list.height) = (self.lines.len(), usize::from(area.height));
+        self.list.top = self.list.top.min(self.lines.len().saturating_sub(self.list.height));
+        let room = usize::from(area.width).saturating_sub(2);
+        for (y, at) in (area.y..area.bottom()).zip(self.list.window()) {
+            let (text, role) = &self.lines[at];
+            put(buf, area.x + 1, y, area.width - 1, &cut(text, room), theme.role(*role));
+        }
+    }
+}
+
+fn count(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// A plan in lines.
+pub(crate) fn lines(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
+    let mut lines: Vec<(String, Role)> = said.iter().map(|words| (words.clone(), Role::Warn)).collect();
+    if view.steps.is_empty() {
+        lines.push(("nothing would be written".to_owned(), Role::Head));
+    } else {
+        let words = format!(
+            "{} into {}, {}",
+            count(view.steps.len(), "path"),
+            report::path(&view.lane.origin),
+            report::bytes(view.bytes)
+        );
+        lines.push((words, Role::Head));
+    }
+    for check in view.checks.iter().filter(|check| !check.holds) {
+        let (command, rule) = (escape::name(&check.command), report::path(&check.file));
+        lines.push((format!("checked first with {command} (keep.verify of {rule})"), Role::Warn));
+    }
+    for step in &view.steps {
+        let role = match step.what {
+            "add" => Role::Add,
+            "delete" => Role::Delete,
+            _ => Role::Modify,
+        };
+        let root = if step.root == view.lane.origin {
+            String::new()
+        } else {
+            format!("{}/", report::path(&step.root))
+        };
+        let from = step
+            .from
+            .as_ref()
+            .map_or_else(String::new, |from| format!("{} → ", escape::name(from.as_bytes())));
+        let part = if step.part { " (a part of it)" } else { "" };
+        let path = escape::name(step.path.as_bytes());
+        lines.push((format!("{:<7} {root}{from}{path}{part}", step.what), role));
+        if let Some(reason) = &step.guarded {
+            lines.push((format!("        runs by itself: {}", escape::name(reason)), Role::Warn));
+        }
+    }
+    lines.extend(left_out(view));
+    lines
+}
+
+/// What a keep did, in lines.
+pub(crate) fn done(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
+    let mut lines =
+        vec![(format!("kept {} of lane {}", count(view.steps.len(), "path"), view.lane.name), Role::Good)];
+    lines.extend(said.iter().map(|words| (words.clone(), Role::Warn)));
+    lines.extend(left_out(view));
+    lines
+}
+
+/// What taking a keep back did, in lines.
+pub(crate) fn taken_back(view: &UndoKeepView) -> Vec<(String, Role)> {
+    let lane = escape::name(&view.keep.lane);
+    let mut lines = vec![
+        (format!("the original is as it was before: {}", count(view.steps.len(), "path")), Role::Good),
+        (format!("lane {lane} shows its changes again"), Role::Dim),
+        (String::new(), Role::Dim),
+    ];
+    for step in &view.steps {
+        lines.push((format!("{:<9} {}", step.what, escape::name(step.path.as_bytes())), Role::Modify));
+    }
+    lines
+}
+
+fn left_out(view: &KeepView) -> Vec<(String, Role)> {
+    let mut lines = Vec::new();
+    if !view.left_out.is_empty() {
+        lines.push((String::new(), Role::Dim));
+        lines.push((format!("left out: {}", count(view.left_out.len(), "path")), Role::Warn));
+    }
+    for left in &view.left_out {
+        let detail =
+            if left.detail.is_empty() { String::new() } else { format!(": {}", escape::name(&left.detail)) };
+        let words = format!("{} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why));
+        let role = if left.why == LeftOutWhy::Conflict { Role::Bad } else { Role::Modify };
+        lines.push((format!("  {words}"), role));
+    }
+    for (_, path) in &view.set_id_dropped {
+        lines.push((format!("  {} without its set-id bit", escape::name(path.as_bytes())), Role::Dim));
+    }
+    if view.git_internal > 0 {
+        let paths = count(usize::try_from(view.git_internal).unwrap_or(usize::MAX), "path");
+        lines.push((format!("{paths} in .git: never kept"), Role::Dim));
+    }
+    lines
+}

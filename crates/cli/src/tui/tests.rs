@@ -1,0 +1,396 @@
+//! The view without a terminal and without lanes: keys and facts in, frames and wishes out.
+
+mod made;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+
+use super::app::{App, Screen};
+use super::fact::{Effect, Fact, Want};
+use super::theme::{Depth, Ground, Theme};
+use super::ticks::Ticked;
+use made::{added, changes, file, hunks, lane, lines};
+
+const THEME: Theme = Theme { depth: Depth::Full, ground: Ground::Dark };
+
+/// A view on a terminal that is not there.
+struct Stage {
+    app: App,
+    terminal: Terminal<TestBackend>,
+}
+
+impl Stage {
+    fn new(columns: u16, rows: u16) -> Stage {
+        let terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
+        Stage { app: App::new(THEME), terminal }
+    }
+
+    /// A lane with these files is open.
+    fn open(columns: u16, rows: u16, files: Vec<engine::ops::diff::FileView>) -> Stage {
+        let mut stage = Stage::new(columns, rows);
+        stage.app.fact(Fact::Rows(vec![lane("fix"), lane("other")]));
+        stage.app.fact(Fact::Opened(Box::new(changes("fix", files))));
+        stage.draw();
+        stage
+    }
+
+    fn draw(&mut self) -> String {
+        let app = &mut self.app;
+        self.terminal
+            .draw(|frame| {
+                let area = frame.area();
+                app.draw(frame.buffer_mut(), area);
+            })
+            .expect("drawn");
+        let buffer = self.terminal.backend().buffer();
+        let width = usize::from(buffer.area.width);
+        let rows = buffer.content().chunks(width);
+        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned() + "\n")
+            .collect()
+    }
+
+    fn press(&mut self, code: KeyCode) -> Option<Effect> {
+        let effect = self.app.input(&Event::Key(KeyEvent::from(code)));
+        self.draw();
+        effect
+    }
+
+    fn typed(&mut self, text: &str) -> Option<Effect> {
+        text.chars().fold(None, |_, c| self.press(KeyCode::Char(c)))
+    }
+
+    fn mouse(&mut self, kind: MouseEventKind, column: u16, row: u16) -> Option<Effect> {
+        let event = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+        let effect = self.app.input(&Event::Mouse(event));
+        self.draw();
+        effect
+    }
+
+    fn click(&mut self, column: u16, row: u16) -> Option<Effect> {
+        self.mouse(MouseEventKind::Down(MouseButton::Left), column, row)
+    }
+
+    fn ticked(&self) -> Vec<Ticked> {
+        let changes = &self.app.files.as_ref().expect("an open lane").changes;
+        (0..changes.files.len()).map(|at| changes.ticks.file(at)).collect()
+    }
+}
+
+#[test]
+fn lanes_are_shown_before_their_sums_and_filled_in_by_those_that_are_seen() {
+    let mut stage = Stage::new(100, 12);
+    stage.app.fact(Fact::Rows((0..50).map(|n| lane(&format!("lane-{n:02}"))).collect()));
+    let text = stage.draw();
+    assert!(text.contains("lane-00") && text.contains("50 lanes"), "{text}");
+    assert_eq!(stage.app.want(), Some(Want::Sums("lane-00".into())));
+    stage.press(KeyCode::End);
+    let Some(Want::Sums(name)) = stage.app.want() else { panic!("nothing is wanted") };
+    assert!(name.as_str() >= "lane-40", "{name}");
+    let mut filled = lane(&name);
+    filled.counts = Some(engine::view::Counts { added: 7, ..Default::default() });
+    stage.app.fact(Fact::Sums(name.clone(), Some(Box::new(filled))));
+    let text = stage.draw();
+    assert!(text.contains("7 added"), "{text}");
+    stage.app.fact(Fact::Sums(name.clone(), None));
+    assert!(!stage.draw().contains(&name));
+}
+
+#[test]
+fn all_never_ticks_what_runs_by_itself() {
+    let mut guarded = file(".envrc");
+    guarded.guarded = Some("is run by the shell".to_owned());
+    let mut stage = Stage::open(100, 20, vec![guarded, file("a"), file("b")]);
+    let text = stage.draw();
+    assert!(text.contains("runs by itself (1)") && text.contains("is run by the shell"), "{text}");
+    stage.press(KeyCode::Char('a'));
+    assert_eq!(stage.ticked(), [Ticked::None, Ticked::All, Ticked::All]);
+    assert!(stage.draw().contains("1 that run by themselves are not ticked"));
+    let Some(Effect::Plan(selection)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    assert_eq!(selection.files.iter().filter(|file| file.take.is_some()).count(), 2);
+    assert!(selection.files.iter().all(|file| !file.named));
+    // By itself it is ticked, and named by that.
+    stage.press(KeyCode::End);
+    stage.press(KeyCode::Char(' '));
+    assert_eq!(stage.ticked()[0], Ticked::All);
+    let Some(Effect::Plan(selection)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    assert!(selection.files[0].named);
+}
+
+#[test]
+fn a_filter_narrows_what_all_ticks() {
+    let mut stage = Stage::open(80, 20, vec![file("doc/a"), file("src/b"), file("src/c")]);
+    stage.typed("/src");
+    let text = stage.draw();
+    assert!(text.contains("src/b") && !text.contains("doc/a"), "{text}");
+    stage.press(KeyCode::Enter);
+    stage.press(KeyCode::Char('a'));
+    assert_eq!(stage.ticked(), [Ticked::None, Ticked::All, Ticked::All]);
+    stage.press(KeyCode::Esc);
+    assert!(stage.draw().contains("doc/a"));
+    assert_eq!(stage.app.screen, Screen::Files);
+}
+
+#[test]
+fn lines_and_hunks_are_ticked_under_the_cursor_and_come_out_as_the_selection() {
+    let mut stage = Stage::open(80, 20, vec![file("a")]);
+    assert_eq!(stage.press(KeyCode::Enter), Some(Effect::Content(0)));
+    stage.app.fact(Fact::Content(0, Box::new(hunks(&[&[" a", "-b", "+B", "+C"], &["-x", "+y"]]))));
+    stage.draw();
+    // The head of the first hunk, its context, the removed line.
+    stage.press(KeyCode::Down);
+    stage.press(KeyCode::Char(' '));
+    assert_eq!(stage.ticked(), [Ticked::None], "a line that did not change has no tick");
+    stage.press(KeyCode::Down);
+    stage.press(KeyCode::Char(' '));
+    stage.press(KeyCode::Down);
+    stage.press(KeyCode::Char(' '));
+    let text = stage.draw();
+    let boxes: Vec<&str> =
+        text.lines().filter_map(|line| line.get(..3)).filter(|word| word.starts_with('[')).collect();
+    assert_eq!(boxes, ["[~]", "[x]", "[ ]", "[x]", "[ ]", "[ ]", "[ ]"], "{text}");
+    let Some(Effect::Plan(selection)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    use engine::selection::{Lines, Take};
+    let Some(Take::Part(part)) = &selection.files[0].take else { panic!("{selection:?}") };
+    let taken: Vec<(&str, &Lines)> = part.hunks.iter().map(|(id, lines)| (id.as_str(), lines)).collect();
+    assert_eq!(taken, [("hunk0", &Lines::Some([1, 3].into()))]);
+    // The whole of both hunks is the whole file.
+    stage.press(KeyCode::Home);
+    stage.press(KeyCode::Enter);
+    stage.press(KeyCode::Char(']'));
+    stage.press(KeyCode::Char(' '));
+    assert_eq!(stage.ticked(), [Ticked::All]);
+}
+
+#[test]
+fn nothing_is_kept_without_the_plan_and_its_yes() {
+    let mut stage = Stage::open(80, 20, vec![file("a")]);
+    assert_eq!(stage.press(KeyCode::Char('p')), None);
+    assert!(stage.draw().contains("nothing is ticked"));
+    stage.press(KeyCode::Char(' '));
+    assert!(matches!(stage.press(KeyCode::Char('p')), Some(Effect::Plan(_))));
+    stage.app.fact(Fact::Planned(Box::new(made::plan(&["a"])), vec!["a warning".into()]));
+    let text = stage.draw();
+    assert!(text.contains("modify  a") && text.contains("a warning"), "{text}");
+    for code in [KeyCode::Enter, KeyCode::Char(' '), KeyCode::Char('k'), KeyCode::Char('Y'), KeyCode::Tab] {
+        assert_eq!(stage.press(code), None, "{code:?}");
+    }
+    assert_eq!(stage.press(KeyCode::Char('y')), Some(Effect::Keep));
+    stage.app.fact(Fact::Planned(Box::new(made::plan(&[])), Vec::new()));
+    stage.draw();
+    assert_eq!(stage.press(KeyCode::Char('y')), None, "a plan without a step is not carried out");
+    assert_eq!(stage.press(KeyCode::Esc), None);
+    assert_eq!((stage.app.screen, stage.ticked()), (Screen::Files, vec![Ticked::All]));
+}
+
+#[test]
+fn discard_and_export_ask_first() {
+    let mut stage = Stage::open(80, 20, vec![file("a")]);
+    assert_eq!(stage.press(KeyCode::Char('D')), None);
+    assert!(stage.draw().contains("drop lane fix?"));
+    assert_eq!(stage.press(KeyCode::Enter), None);
+    assert_eq!(stage.press(KeyCode::Char('n')), None);
+    stage.press(KeyCode::Char('D'));
+    assert_eq!(stage.press(KeyCode::Char('y')), Some(Effect::Discard("fix".into())));
+    stage.press(KeyCode::Char('x'));
+    assert_eq!(stage.press(KeyCode::Char('y')), Some(Effect::Export("fix".into())));
+}
+
+#[test]
+fn the_mouse_moves_ticks_opens_scrolls_and_presses_keys() {
+    let mut stage = Stage::open(100, 12, (0..40).map(|n| file(&format!("file{n:02}"))).collect());
+    // The title is above: the second file is on the third line.
+    assert_eq!(stage.click(20, 2), None);
+    assert_eq!(stage.click(1, 3), None);
+    assert_eq!(stage.ticked().iter().filter(|ticked| **ticked == Ticked::All).count(), 1);
+    assert_eq!(stage.ticked()[2], Ticked::All);
+    assert_eq!(stage.click(20, 3), Some(Effect::Content(2)), "a click on the row under the cursor opens it");
+    stage.mouse(MouseEventKind::ScrollDown, 20, 3);
+    let text = stage.draw();
+    assert!(text.contains("file03") && !text.contains("file02"), "{text}");
+    let keys = text.lines().last().expect("keys");
+    let at = keys.chars().position(|c| c == 'p').expect("a key");
+    let plan = keys.find("p plan").expect("the key");
+    assert!(at <= plan);
+    assert!(matches!(stage.click(u16::try_from(plan).expect("small"), 11), Some(Effect::Plan(_))));
+    assert_eq!(stage.click(99, 5), None);
+    assert_eq!(stage.click(500, 500), None);
+}
+
+#[test]
+fn every_screen_fits_into_any_terminal() {
+    for (columns, rows) in [(1, 1), (19, 5), (20, 6), (40, 12), (80, 24), (300, 100)] {
+        let mut guarded = file(".envrc");
+        guarded.guarded = Some("a long reason that does not fit into a narrow terminal".to_owned());
+        let long = file(&"deep/".repeat(40));
+        let mut stage = Stage::open(columns, rows, vec![guarded, long, file("a")]);
+        for code in
+            [KeyCode::Char('?'), KeyCode::Down, KeyCode::Char('x'), KeyCode::Char('D'), KeyCode::Char('n')]
+        {
+            stage.press(code);
+        }
+        stage.press(KeyCode::Char('/'));
+        stage.press(KeyCode::Esc);
+        stage.app.fact(Fact::Content(1, Box::new(hunks(&[&[" \tcontext", "-\u{65e5}\u{672c}", "+x"]]))));
+        stage.draw();
+        for code in [
+            KeyCode::Char('c'),
+            KeyCode::Down,
+            KeyCode::Esc,
+            KeyCode::Right,
+            KeyCode::End,
+            KeyCode::Char('l'),
+        ] {
+            stage.press(code);
+        }
+        stage.app.fact(Fact::Planned(Box::new(made::plan(&["a", "b"])), Vec::new()));
+        stage.draw();
+        stage.app.fact(Fact::Kept(Box::new(made::plan(&["a", "b"])), Vec::new()));
+        stage.draw();
+        stage.app.fact(Fact::Failed(vec!["it went wrong".into(), "hint: try again".into()]));
+        let text = stage.draw();
+        if columns >= 40 {
+            assert!(text.contains("it went wrong"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn forty_columns_and_twelve_rows_are_enough_to_review() {
+    let mut stage = Stage::open(40, 12, vec![file("src/a.rs"), file("src/b.rs")]);
+    stage.app.fact(Fact::Counted(0, Some((12, 3))));
+    let text = stage.draw();
+    assert!(text.contains("[ ] M src/a.rs") && text.contains("+12 -3"), "{text}");
+    assert!(text.contains("space tick") && text.contains("? help"), "{text}");
+    stage.app.fact(Fact::Content(0, Box::new(hunks(&[&[" fn a() {", "-old", "+new"]]))));
+    let text = stage.draw();
+    assert!(text.contains("[ ] 2  -old") && text.contains("[ ] 2  +new"), "{text}");
+}
+
+#[test]
+fn a_resize_keeps_the_cursor_in_sight() {
+    let mut stage = Stage::open(80, 40, (0..200).map(|n| file(&format!("file{n:03}"))).collect());
+    for _ in 0..150 {
+        stage.press(KeyCode::Down);
+    }
+    for rows in [10, 50, 7] {
+        stage.terminal.backend_mut().resize(60, rows);
+        stage.terminal.resize(ratatui::layout::Rect::new(0, 0, 60, rows)).expect("resized");
+        assert!(stage.draw().contains("file150"), "at {rows} rows");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_lines_cost_the_shown_ones() {
+    let mut stage = Stage::open(100, 30, vec![file("big.rs")]);
+    let content = (0..100_000).map(|n| format!("let line{n} = {n};"));
+    stage.app.fact(Fact::Content(0, Box::new(added(content))));
+    let work = |stage: &mut Stage| {
+        while stage.app.want() == Some(Want::Colours) {
+            stage.app.colour();
+        }
+        let hunks = stage.app.hunks.as_ref().expect("open");
+        (hunks.drawn, hunks.colours.parsed)
+    };
+    stage.draw();
+    let (drawn, parsed) = work(&mut stage);
+    assert!(drawn <= 30 && parsed <= 30, "{drawn} drawn, {parsed} read at first");
+    stage.press(KeyCode::End);
+    let text = stage.draw();
+    assert!(text.contains("let line99999 = 99999;"), "{text}");
+    let (drawn, parsed) = work(&mut stage);
+    assert!(drawn <= 120 && parsed <= 90, "{drawn} drawn, {parsed} read at the end");
+    for _ in 0..20 {
+        stage.press(KeyCode::PageUp);
+    }
+    let (drawn, parsed) = work(&mut stage);
+    assert!(drawn <= 1000 && parsed <= 1000, "{drawn} drawn, {parsed} read after twenty pages");
+}
+
+#[test]
+fn ten_thousand_hunks_are_found_by_their_rows() {
+    let mut stage = Stage::open(100, 30, vec![file("big")]);
+    let many: Vec<Vec<String>> = (0..10_000).map(|n| vec![format!("-old{n}"), format!("+new{n}")]).collect();
+    let many: Vec<Vec<&str>> = many.iter().map(|hunk| hunk.iter().map(String::as_str).collect()).collect();
+    let many: Vec<&[&str]> = many.iter().map(Vec::as_slice).collect();
+    stage.app.fact(Fact::Content(0, Box::new(hunks(&many))));
+    stage.typed("/new7777");
+    stage.press(KeyCode::Enter);
+    let text = stage.draw();
+    assert!(text.contains("+new7777") && text.contains("hunk 7778 of 10000"), "{text}");
+    stage.press(KeyCode::Enter);
+    let Some(Effect::Plan(selection)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    let Some(engine::selection::Take::Part(part)) = &selection.files[0].take else { panic!("{selection:?}") };
+    assert_eq!(part.hunks.keys().collect::<Vec<_>>(), ["hunk7777"]);
+}
+
+#[test]
+fn two_thousand_files_are_a_window() {
+    let mut stage = Stage::open(100, 30, (0..2000).map(|n| file(&format!("src/file{n:04}.rs"))).collect());
+    stage.press(KeyCode::End);
+    let text = stage.draw();
+    assert!(text.contains("src/file1999.rs") && !text.contains("src/file1900.rs"), "{text}");
+    let Some(Want::Count(next)) = stage.app.want() else { panic!("nothing to count") };
+    assert!(next >= 1970, "{next} is counted first, which nobody sees");
+}
+
+#[test]
+fn names_and_lines_that_steer_a_terminal_are_spelled_out() {
+    let mut evil = file("x");
+    evil.change.path = tree::TreePath::new(b"a\x1b]0;P\x07\x1b[2Jb".as_slice()).expect("a path");
+    evil.guarded = Some("why\x1b[2J".to_owned());
+    let mut stage = Stage::open(120, 20, vec![evil]);
+    let text = stage.draw();
+    assert!(text.contains(r"a\x1b]0;P\x07\x1b[2Jb") && text.contains(r"why\x1b[2J"), "{text}");
+    stage.app.fact(Fact::Content(0, Box::new(lines(&[b"+x\x1b[8m\xff\xe2\x80\xae\n".as_slice()]))));
+    let text = stage.draw();
+    assert!(text.contains(r"!+x\x1b[8m\xff\u{202e}"), "{text}");
+}
+
+#[test]
+fn without_colours_the_cursor_and_the_ticks_are_still_seen() {
+    let mut stage = Stage::open(80, 20, vec![file("a"), file("b")]);
+    stage.app.theme = Theme { depth: Depth::Plain, ground: Ground::Dark };
+    stage.press(KeyCode::Char(' '));
+    stage.draw();
+    let buffer = stage.terminal.backend().buffer();
+    let colours = buffer.content().iter().filter(|cell| {
+        let plain = [ratatui::style::Color::Reset];
+        !plain.contains(&cell.fg) || !plain.contains(&cell.bg)
+    });
+    assert_eq!(colours.count(), 0);
+    let cursor = buffer.cell((10, 2)).expect("a cell");
+    assert!(cursor.modifier.contains(ratatui::style::Modifier::REVERSED));
+}
+
+#[test]
+fn a_lane_that_was_read_again_keeps_ticks_on_what_is_as_it_was() {
+    let mut stage = Stage::open(80, 20, vec![file("a"), file("b")]);
+    stage.press(KeyCode::Char('a'));
+    let mut now = changes("fix", vec![file("0-new"), file("a"), file("b")]);
+    made::redigest(&mut now, "b");
+    stage.app.fact(Fact::Opened(Box::new(now)));
+    assert_eq!(stage.ticked(), [Ticked::None, Ticked::All, Ticked::None]);
+    assert!(stage.draw().contains("1 ticked before have changed since"));
+}
+
+#[test]
+fn leaving_asks_nothing_and_does_nothing() {
+    let mut stage = Stage::open(80, 20, vec![file("a")]);
+    assert_eq!(stage.press(KeyCode::Char('q')), Some(Effect::Quit));
+    let control = |c| Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
+    assert_eq!(stage.app.input(&control('c')), Some(Effect::Quit));
+    assert_eq!(stage.app.input(&control('z')), Some(Effect::Suspend));
+    for modifiers in [KeyModifiers::CONTROL, KeyModifiers::ALT] {
+        let key = Event::Key(KeyEvent::new(KeyCode::Char('a'), modifiers));
+        assert_eq!(
+            (stage.app.input(&key), stage.ticked()),
+            (None, vec![Ticked::None]),
+            "{modifiers:?} makes another key"
+        );
+    }
+    stage.press(KeyCode::Char('/'));
+    assert_eq!(stage.press(KeyCode::Char('q')), None, "a letter of a search is a letter");
+}

@@ -1,0 +1,230 @@
+//! [`Worker`]: asks the engine what the view wants to know, and has done what a person confirmed.
+//!
+//! Invariant: a keep carries out a plan that is equal to the one that was shown, made again at the last moment; nothing
+//! is locked while a person reads. What goes wrong is told in words and ends nothing.
+
+use std::path::PathBuf;
+
+use engine::monitor::{Event, Monitor};
+use engine::ops::diff::{DiffAnswer, DiffRequest, Opened};
+use engine::ops::discard::DiscardRequest;
+use engine::ops::export::ExportRequest;
+use engine::ops::keep::{KeepRequest, KeepView, PreparedKeep};
+use engine::ops::undo_keep::UndoKeepRequest;
+use engine::ops::{compare, diff, discard, export, keep, list, undo_keep};
+use engine::selection::Selection;
+use engine::{Engine, EngineError, EngineOptions};
+
+use super::fact::{Changes, Effect, Fact, TwoSides, Want};
+use super::ticks::Ticks;
+use crate::error::{CliError, Result};
+use crate::escape;
+use crate::render::report;
+use crate::wire;
+
+/// Asks the engine.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    options: EngineOptions,
+    dir: PathBuf,
+    engine: Engine,
+    /// The plan that was shown last, and of which ticks.
+    planned: Option<(Selection, KeepView)>,
+    repaired: Vec<(String, String)>,
+}
+
+/// Gathers what an operation warns of.
+#[derive(Debug, Default)]
+struct Warnings(Vec<String>);
+
+impl Monitor for Warnings {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Warning(words) => self.0.push(escape::name(words)),
+            Event::Repaired(what, on) => self.0.push(format!("repaired: {what} ({})", escape::name(on))),
+            _ => {}
+        }
+    }
+}
+
+impl Worker {
+    /// Opens the state directory.
+    pub(crate) fn open(options: &EngineOptions, dir: PathBuf) -> Result<Worker> {
+        Ok(Worker {
+            options: options.clone(),
+            engine: Engine::open(options)?,
+            dir,
+            planned: None,
+            repaired: Vec::new(),
+        })
+    }
+
+    /// The lane that a word of the command line means; one that is not there is an error.
+    pub(crate) fn know(&self, name: &str) -> Result<String> {
+        let opened = diff::open(&self.engine, &self.dir, Some(name))?;
+        Ok(opened.view().name.clone())
+    }
+
+    /// What a crash had left and was put right.
+    pub(crate) fn take_repaired(&mut self) -> Vec<(String, String)> {
+        let mut all = std::mem::take(&mut self.repaired);
+        all.extend(self.engine.take_repaired());
+        all
+    }
+
+    /// What to say while something is done that takes a moment.
+    pub(crate) fn takes_time(effect: &Effect) -> Option<&'static str> {
+        Some(match effect {
+            Effect::Plan(_) => "planning",
+            Effect::Keep => "keeping",
+            Effect::TakeBack(_) => "taking it back",
+            Effect::Export(_) => "exporting",
+            Effect::Discard(_) => "discarding",
+            Effect::Compare(..) => "comparing",
+            _ => return None,
+        })
+    }
+
+    /// Opens a lane to be looked at.
+    pub(crate) fn enter(&self, name: &str) -> Result<Opened> {
+        Ok(diff::open(&self.engine, &self.dir, Some(name))?)
+    }
+
+    /// Compares the opened lane with its base.
+    pub(crate) fn changes<'o>(&self, opened: &'o Opened) -> Result<(DiffAnswer<'o>, Changes)> {
+        let request = DiffRequest { dir: self.dir.clone(), ..DiffRequest::default() };
+        let answer = opened.diff(&self.engine, &request)?;
+        let ticks = Ticks::of(answer.selection()?);
+        let gap = |(root, path, why): &(PathBuf, tree::TreePath, String)| {
+            let prefix =
+                if *root == answer.lane.origin { String::new() } else { format!("{}/", report::path(root)) };
+            format!("{prefix}{} ({})", escape::name(path.as_bytes()), escape::name(why))
+        };
+        let changes = Changes {
+            lane: answer.lane.clone(),
+            files: answer.files.clone(),
+            ticks,
+            git_internal: answer.git_internal,
+            gaps: answer.gaps.iter().map(gap).collect(),
+        };
+        Ok((answer, changes))
+    }
+
+    /// Does what was asked for; `answer` is the open lane's.
+    pub(crate) fn act(&mut self, effect: Effect, answer: Option<&DiffAnswer<'_>>) -> Fact {
+        self.tried(effect, answer).unwrap_or_else(|error| Fact::Failed(error.lines()))
+    }
+
+    fn tried(&mut self, effect: Effect, answer: Option<&DiffAnswer<'_>>) -> Result<Fact> {
+        Ok(match effect {
+            Effect::Rows => {
+                // What lanes share is counted anew.
+                self.repaired.extend(self.engine.take_repaired());
+                self.engine = Engine::open(&self.options)?;
+                Fact::Rows(list::rows(&self.engine, &self.dir)?)
+            }
+            Effect::Content(number) => {
+                let (answer, file) = found(answer, number)?;
+                Fact::Content(number, Box::new(answer.content(file)?))
+            }
+            Effect::Compare(number, other) => {
+                let (answer, file) = found(answer, number)?;
+                let two = compare::open(&self.engine, &self.dir, [&answer.lane.name, &other])?;
+                let met = two.file(file.root_index, &file.change.path)?;
+                let have = met.entries.each_ref().map(|entry| words(entry.as_ref()));
+                Fact::Compared(Box::new(TwoSides { file: number, other, diff: met.diff, have }))
+            }
+            Effect::Plan(selection) => {
+                let mut warnings = Warnings::default();
+                let view = self.prepare(&selection, &mut warnings)?.view;
+                self.planned = Some((*selection, view.clone()));
+                Fact::Planned(Box::new(view), warnings.0)
+            }
+            Effect::Keep => {
+                let Some((selection, shown)) = self.planned.take() else {
+                    return Err(CliError::Missing("there is no plan to carry out".to_owned()));
+                };
+                let mut warnings = Warnings::default();
+                let prepared = self.prepare(&selection, &mut warnings)?;
+                if !is_same(&shown, &prepared.view) {
+                    warnings.0.insert(0, "the original changed meanwhile: this is the plan now".to_owned());
+                    let view = prepared.view.clone();
+                    self.planned = Some((selection, view.clone()));
+                    return Ok(Fact::Planned(Box::new(view), warnings.0));
+                }
+                let view = prepared.execute(&self.engine, &mut warnings)?;
+                Fact::Kept(Box::new(view), warnings.0)
+            }
+            Effect::TakeBack(id) => {
+                let request = UndoKeepRequest { dir: self.dir.clone(), id: Some(id) };
+                let prepared = undo_keep::prepare(&self.engine, &request, &mut Warnings::default())?;
+                Fact::TakenBack(Box::new(prepared.execute(&self.engine)?))
+            }
+            Effect::Export(lane) => {
+                let request =
+                    ExportRequest { dir: self.dir.clone(), lane: Some(lane), ..ExportRequest::default() };
+                Fact::Exported(Box::new(export::export(&self.engine, &request)?))
+            }
+            Effect::Discard(lane) => {
+                let request =
+                    DiscardRequest { dir: self.dir.clone(), lane: Some(lane), ..DiscardRequest::default() };
+                Fact::Discarded(Box::new(discard::discard(&self.engine, &request)?))
+            }
+            // The terminal's, and the loop's.
+            Effect::Quit | Effect::Suspend | Effect::Redraw | Effect::Open(_) => Fact::Nothing,
+        })
+    }
+
+    fn prepare(&self, selection: &Selection, warnings: &mut Warnings) -> Result<PreparedKeep> {
+        let request = KeepRequest {
+            dir: self.dir.clone(),
+            lane: Some(selection.lane.clone()),
+            selection: Some(selection.clone()),
+            ..KeepRequest::default()
+        };
+        Ok(keep::prepare(&self.engine, &request, warnings)?)
+    }
+
+    /// Work that could wait.
+    pub(crate) fn look(&self, want: Want, answer: Option<&DiffAnswer<'_>>) -> Fact {
+        match want {
+            Want::Sums(name) => match list::fill(&self.engine, &self.dir, &name) {
+                Ok(filled) => Fact::Sums(name, Some(Box::new(filled))),
+                Err(EngineError::NoSuchLane { .. }) => Fact::Sums(name, None),
+                Err(error) => Fact::Unreadable(name, error.with_causes()),
+            },
+            Want::Count(number) => {
+                let content = found(answer, number).and_then(|(answer, file)| Ok(answer.content(file)?));
+                let counts = content.ok().filter(|diff| !diff.binary).map(|diff| diff.counts());
+                Fact::Counted(number, counts.filter(|counts| *counts != (0, 0)))
+            }
+            Want::Colours => Fact::Nothing,
+        }
+    }
+}
+
+fn found<'a, 'o>(
+    answer: Option<&'a DiffAnswer<'o>>,
+    number: usize,
+) -> Result<(&'a DiffAnswer<'o>, &'a engine::ops::diff::FileView)> {
+    answer
+        .and_then(|answer| Some((answer, answer.files.get(number)?)))
+        .ok_or_else(|| CliError::Missing("the change is not there any more".to_owned()))
+}
+
+/// The same steps, and the same left out. The lane itself may have had another run meanwhile: its changes are compared
+/// by the selection.
+fn is_same(shown: &KeepView, now: &KeepView) -> bool {
+    let lane = shown.lane.clone();
+    *shown == KeepView { lane, ..now.clone() }
+}
+
+fn words(entry: Option<&tree::Entry>) -> String {
+    let Some(entry) = entry else { return "nothing there".to_owned() };
+    let kind = wire::type_word(entry.kind);
+    match entry.kind {
+        tree::Kind::Symlink => format!("{kind} to {}", escape::name(&entry.target)),
+        tree::Kind::File => format!("{kind}, mode {:04o}, {}", entry.mode, report::bytes(entry.size)),
+        _ => format!("{kind}, mode {:04o}", entry.mode),
+    }
+}
