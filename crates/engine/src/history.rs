@@ -270,7 +270,7 @@ impl LaneHistory {
             }
             return Ok(None);
         }
-        let snapshot = writer.finish(
+        let snapshot = writer.finish_after(
             &self.key,
             NewSnapshot {
                 parent: None,
@@ -282,6 +282,7 @@ impl LaneHistory {
                 gaps,
                 credentials,
             },
+            &history,
         )?;
         self.remember(&captured);
         Ok(Some(snapshot))

@@ -41,7 +41,8 @@ pub struct Store {
     /// Filesystems that have refused to share blocks with this one.
     no_clones: Mutex<HashSet<u64>>,
     permitted: Permitted,
-    index: Mutex<Arc<Index>>,
+    /// As it was last read; `None` until somebody asks.
+    index: Mutex<Option<Arc<Index>>>,
     open_packs: Mutex<HashMap<PackId, Arc<OwnedFd>>>,
     /// The own indexes of all packs, once something was missed.
     tables: Mutex<Arc<Vec<Table>>>,
@@ -83,8 +84,6 @@ impl Store {
         let below = |name: &[u8]| open::dir_beneath(&dir, name).stepping("open", name);
         let [packs, large, index_dir, history, stamps] =
             [below(DIRS[0])?, below(DIRS[1])?, below(DIRS[2])?, below(DIRS[3])?, below(DIRS[4])?];
-        let index =
-            Index::load(packs.as_fd(), index_dir.as_fd(), &Index::default()).stepping("read", b"index")?;
         Ok(Store {
             dir,
             packs,
@@ -95,7 +94,7 @@ impl Store {
             steps: Steps::default(),
             no_clones: Mutex::default(),
             permitted,
-            index: Mutex::new(Arc::new(index)),
+            index: Mutex::default(),
             open_packs: Mutex::new(HashMap::new()),
             tables: Mutex::default(),
         })
@@ -133,22 +132,29 @@ impl Store {
     }
 
     /// The index as it was last read.
-    pub(crate) fn index(&self) -> Arc<Index> {
+    pub(crate) fn index(&self) -> Result<Arc<Index>> {
+        match self.read_index() {
+            Some(index) => Ok(index),
+            None => self.refresh(),
+        }
+    }
+
+    fn read_index(&self) -> Option<Arc<Index>> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads the index anew.
     pub(crate) fn refresh(&self) -> Result<Arc<Index>> {
-        let old = self.index();
+        let old = self.read_index().unwrap_or_default();
         let new = Index::load(self.packs.as_fd(), self.index_dir.as_fd(), &old).stepping("read", b"index")?;
         let new = Arc::new(new);
-        *self.index.lock().unwrap_or_else(PoisonError::into_inner) = new.clone();
+        *self.index.lock().unwrap_or_else(PoisonError::into_inner) = Some(new.clone());
         Ok(new)
     }
 
     /// The bytes of an object, which have its hash.
     pub fn object(&self, kind: ObjectKind, id: ObjectId) -> Result<Vec<u8>> {
-        let found = self.try_places(kind, id, self.index().find_all(&id).stepping("read", b"index")?)?;
+        let found = self.try_places(kind, id, self.index()?.find_all(&id).stepping("read", b"index")?)?;
         if let Ok(bytes) = found {
             return Ok(bytes);
         }

@@ -13,7 +13,7 @@ use tree::dir::entry_of;
 
 use crate::content::{Content, INLINE, LARGE};
 use crate::error::{Error, Result, Stepping as _};
-use crate::history::{self, Event, LaneKey};
+use crate::history::{self, Event, History, LaneKey};
 use crate::id::{ManifestId, ObjectId, ObjectKind, SnapshotId};
 use crate::index::Index;
 use crate::large::Shared;
@@ -80,12 +80,15 @@ impl Store {
     /// Begins to add to the store. Waits while a collection removes; others may write at the same time.
     pub fn begin(&self) -> Result<Writer<'_>> {
         self.require_writable()?;
-        if self.index().remnants {
-            self.sweep()?;
-        }
-        let held = self.hold()?;
+        let mut held = self.hold()?;
         // Only now: what a collection removed before must not count as there.
-        let index = self.refresh()?;
+        let mut index = self.refresh()?;
+        if index.remnants {
+            drop(held);
+            self.sweep()?;
+            held = self.hold()?;
+            index = self.refresh()?;
+        }
         Ok(Writer {
             store: self,
             _held: held,
@@ -263,12 +266,23 @@ impl Writer<'_> {
 
     /// Makes everything durable and then the snapshot true. The id is whole from now on.
     pub fn finish(self, lane: &LaneKey, new: NewSnapshot) -> Result<Snapshot> {
-        self.finish_with(lane, new).map(|(id, record)| Snapshot { id, record })
+        self.finish_after(lane, new, &History::default())
     }
 
-    fn finish_with(mut self, lane: &LaneKey, new: NewSnapshot) -> Result<(SnapshotId, Record)> {
+    /// As [`Writer::finish`]. `history` is the lane's as the caller has read it: where nothing was added to it since, it is not
+    /// read again.
+    pub fn finish_after(self, lane: &LaneKey, new: NewSnapshot, history: &History) -> Result<Snapshot> {
+        self.finish_with(lane, new, history).map(|(id, record)| Snapshot { id, record })
+    }
+
+    fn finish_with(
+        mut self,
+        lane: &LaneKey,
+        new: NewSnapshot,
+        history: &History,
+    ) -> Result<(SnapshotId, Record)> {
         self.publish_pack()?;
-        let made = history::append(self.store, lane, !self.entered, |history| {
+        let made = history::append_after(self.store, lane, !self.entered, history, |history| {
             let record = new.into_record(lane, history);
             (record.id(), Event::Snapshot(Box::new(record)))
         })?;
@@ -304,6 +318,9 @@ impl Writer<'_> {
 
     /// Merges indexes where it is time. They are derived: what fails here has cost nobody anything.
     fn settle(&mut self) {
+        if !self.index.is_due() {
+            return;
+        }
         let store = self.store;
         if let Ok(index) = store.refresh()
             && index.merge(store.index_dir.as_fd(), &store.steps).unwrap_or(false)

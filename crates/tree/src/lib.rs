@@ -24,6 +24,7 @@ pub mod recall;
 pub mod remove;
 pub mod rename;
 mod rename_dirs;
+mod scout;
 pub mod source;
 pub mod stack;
 pub mod union;

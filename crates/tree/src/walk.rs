@@ -10,6 +10,7 @@ use crate::descent::{Descent, open_child};
 use crate::dir::entry_at;
 use crate::entry::Entry;
 use crate::path::TreePath;
+use crate::scout::Scout;
 
 /// What to do after an entry was visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,22 +73,48 @@ pub fn walk_dirs(
     mounts: Mounts,
     visit: &mut dyn FnMut(Visited<'_>) -> Visit,
 ) -> Vec<(TreePath, String)> {
+    walk_with(root, mounts, None, visit)
+}
+
+/// As [`walk_dirs`], with a second thread that goes ahead and asks what the walk will ask: for trees that are known to
+/// be large.
+pub fn walk_dirs_ahead(
+    root: BorrowedFd<'_>,
+    mounts: Mounts,
+    visit: &mut dyn FnMut(Visited<'_>) -> Visit,
+) -> Vec<(TreePath, String)> {
+    std::thread::scope(|scope| {
+        let scout = Scout::send(scope, root, mounts == Mounts::Cross);
+        walk_with(root, mounts, Some(scout), visit)
+    })
+}
+
+fn walk_with(
+    root: BorrowedFd<'_>,
+    mounts: Mounts,
+    mut scout: Option<Scout>,
+    visit: &mut dyn FnMut(Visited<'_>) -> Visit,
+) -> Vec<(TreePath, String)> {
     let mut gaps = Vec::new();
-    if let Err(error) = levels(root, mounts, visit, &mut gaps) {
+    if let Err(error) = levels(root, mounts, scout.as_mut(), visit, &mut gaps) {
         // The walk lost its way back (a directory was moved under it): the rest is not known.
         gaps.push((TreePath::root(), error.to_string()));
     }
     gaps
 }
 
-/// A directory on the way: its path and the names that are still to be visited, the next one last.
+/// A directory on the way: its path and the names that are still to be visited, the next one last. What stands there is
+/// asked for where it was not found ahead.
 struct Level {
     path: TreePath,
-    rest: Vec<Vec<u8>>,
+    rest: Vec<(Vec<u8>, Option<Entry>)>,
 }
 
-fn read_level(fd: BorrowedFd<'_>, path: TreePath) -> kernel::Result<Level> {
-    let mut rest: Vec<Vec<u8>> = dir::unread_entries(fd)?.into_iter().map(|name| name.name).collect();
+fn read_level(fd: BorrowedFd<'_>, path: TreePath, scout: &mut Option<&mut Scout>) -> kernel::Result<Level> {
+    let mut rest: Vec<_> = match scout.as_mut().and_then(|scout| scout.names(&path, fd)) {
+        Some(names) => names.into_iter().map(|(name, entry)| (name, Some(entry))).collect(),
+        None => dir::unread_entries(fd)?.into_iter().map(|name| (name.name, None)).collect(),
+    };
     rest.reverse();
     Ok(Level { path, rest })
 }
@@ -95,19 +122,20 @@ fn read_level(fd: BorrowedFd<'_>, path: TreePath) -> kernel::Result<Level> {
 fn levels(
     root: BorrowedFd<'_>,
     mounts: Mounts,
+    mut scout: Option<&mut Scout>,
     visit: &mut dyn FnMut(Visited<'_>) -> Visit,
     gaps: &mut Vec<(TreePath, String)>,
 ) -> kernel::Result<()> {
     let mut descent = Descent::new(open::dir_beneath(root, b"")?);
-    let mut stack = vec![read_level(descent.here()?, TreePath::root())?];
+    let mut stack = vec![read_level(descent.here()?, TreePath::root(), &mut scout)?];
     while let Some(level) = stack.last_mut() {
-        let Some(name) = level.rest.pop() else {
+        let Some((name, entry)) = level.rest.pop() else {
             stack.pop();
             descent.leave()?;
             continue;
         };
         let path = level.path.join(&name);
-        let entry = match entry_at(descent.here()?, &name) {
+        let entry = match entry.map_or_else(|| entry_at(descent.here()?, &name), |entry| Ok(Some(entry))) {
             Ok(Some(entry)) => entry,
             // Gone since the directory was read.
             Ok(None) => continue,
@@ -122,7 +150,7 @@ fn levels(
             _ => continue,
         }
         let child = open_child(descent.here()?, &name, mounts == Mounts::Cross)
-            .and_then(|fd| read_level(fd.as_fd(), path.clone()).map(|level| (fd, level)));
+            .and_then(|fd| read_level(fd.as_fd(), path.clone(), &mut scout).map(|level| (fd, level)));
         match child {
             Ok((fd, level)) => {
                 descent.enter(fd)?;
@@ -143,16 +171,49 @@ mod tests {
 
     use super::*;
 
+    /// What a walk sees, and one with a scout sees the same.
     fn walked(root: &std::path::Path, skip: &str) -> (Vec<String>, Vec<(TreePath, String)>) {
         let fd = open::root_dir(root).expect("open");
-        let mut seen = Vec::new();
-        let gaps = walk(fd.as_fd(), &mut |path, _| {
-            let text = path.as_bytes().escape_ascii().to_string();
-            let visit = if text == skip { Visit::SkipBelow } else { Visit::Enter };
-            seen.push(text);
-            visit
+        let [one, other] = [walk_dirs, walk_dirs_ahead].map(|walk| {
+            let mut seen = Vec::new();
+            let gaps = walk(fd.as_fd(), Mounts::Stay, &mut |visited| {
+                let text = visited.path.as_bytes().escape_ascii().to_string();
+                let again = entry_at(visited.dir, visited.name).expect("stat");
+                assert_eq!(again.as_ref(), Some(visited.entry), "{text}");
+                let visit = if text == skip { Visit::SkipBelow } else { Visit::Enter };
+                seen.push(text);
+                visit
+            });
+            (seen, gaps)
         });
-        (seen, gaps)
+        assert_eq!(one, other);
+        one
+    }
+
+    #[test]
+    fn a_directory_that_took_the_place_of_one_that_was_seen_ahead_is_looked_at_again() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().expect("temporary directory");
+        for name in ["a", "b", "c"] {
+            fs::create_dir(dir.path().join(name)).expect("mkdir");
+            fs::write(dir.path().join(name).join("f"), b"").expect("write");
+        }
+        let fd = open::root_dir(dir.path()).expect("open");
+        let mut seen = Vec::new();
+        let gaps = walk_dirs_ahead(fd.as_fd(), Mounts::Stay, &mut |visited| {
+            if visited.path.as_bytes() == b"b" {
+                // Not the directory that the scout has seen.
+                fs::rename(dir.path().join("b"), dir.path().join("gone")).expect("rename");
+                fs::create_dir(dir.path().join("b")).expect("mkdir");
+                fs::write(dir.path().join("b/new"), b"").expect("write");
+                let mode = fs::Permissions::from_mode(0o700);
+                fs::set_permissions(dir.path().join("b"), mode).expect("chmod");
+            }
+            seen.push(visited.path.as_bytes().escape_ascii().to_string());
+            Visit::Enter
+        });
+        assert!(gaps.is_empty(), "{gaps:?}");
+        assert_eq!(seen, ["a", "a/f", "b", "b/new", "c", "c/f"]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use kernel::meta;
 use kernel::publish::Draft;
 use tree::dir::{entry_at, entry_of};
 use tree::layer::{DirMarks, Format};
-use tree::walk::{Mounts, Visit, walk_dirs};
+use tree::walk::{Mounts, Visit, walk_dirs, walk_dirs_ahead};
 use tree::{Entry, Layer, Source, Time, TreePath};
 
 use crate::encode::MAX_PATH;
@@ -284,6 +284,9 @@ impl Captured {
     }
 }
 
+/// Entries from which on a second thread is worth its beginning.
+const LARGE: usize = 1000;
+
 /// Why what lies very deep is not in a snapshot.
 const TOO_LONG: &str = "what lies below has a path that is too long";
 
@@ -360,7 +363,9 @@ impl Walk<'_, '_, '_> {
             Err(error) => return Err(error).stepping("read", b"layer"),
         }
         let (mut failed, mut long) = (None, Vec::new());
-        let gaps = walk_dirs(layer, Mounts::Stay, &mut |visited| {
+        // What is known is what there is to ask.
+        let walk = if self.known.seen.len() >= LARGE { walk_dirs_ahead } else { walk_dirs };
+        let gaps = walk(layer, Mounts::Stay, &mut |visited| {
             if self.pass.skip.contains(visited.path) {
                 return Visit::SkipBelow;
             }

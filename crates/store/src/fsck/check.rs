@@ -306,7 +306,7 @@ impl Check<'_, '_> {
             Error::Malformed { why, .. } => Damage { id, kind, place: None, why },
             error => return Err(error),
         };
-        let index = self.store.index();
+        let index = self.store.index()?;
         let bad = self.bad.entry(damage.id).or_insert_with(|| {
             let mut damage = damage;
             if damage.place.is_none() {

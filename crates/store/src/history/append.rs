@@ -25,6 +25,17 @@ pub(crate) fn append<T>(
     may_begin: bool,
     make: impl FnOnce(&History) -> (T, Event),
 ) -> Result<(T, Event)> {
+    append_after(store, lane, may_begin, &History::default(), make)
+}
+
+/// As [`append`], by somebody who has read the history: it is read again only where something was added since.
+pub(crate) fn append_after<T>(
+    store: &Store,
+    lane: &LaneKey,
+    may_begin: bool,
+    known: &History,
+    make: impl FnOnce(&History) -> (T, Event),
+) -> Result<(T, Event)> {
     let name = lane.file_name();
     let fd = if may_begin {
         open::log_in(&store.history, name.as_bytes(), 0o600).stepping("open", &name)?
@@ -38,15 +49,23 @@ pub(crate) fn append<T>(
         Err(error) if error.errno == kernel::Errno::TIMEDOUT => return Err(Error::Busy),
         answer => answer.stepping("lock", &name)?,
     }
-    let log = bytes::read_all(&fd).stepping("read", &name)?;
-    let history = History::parse(&log);
-    let (answer, event) = make(&history);
+    let now = meta::stat_fd(&fd).stepping("stat", &name)?;
+    let anew;
+    // What was appended is never written again: a log that has not grown is the one that was read.
+    let (history, len) = if known.log == Some(now.identity()) && known.end == now.size {
+        (known, now.size)
+    } else {
+        let log = bytes::read_all(&fd).stepping("read", &name)?;
+        anew = History::parse(&log);
+        (&anew, log.len() as u64)
+    };
+    let (answer, event) = make(history);
     let frame = frame(&event)?;
     // Nobody is told of what could not be read again.
     if frame_at(&frame, 0).is_none_or(|((read, _), _)| read != event) {
         return Err(Error::malformed("history record", "it would not be read as it was written"));
     }
-    let written = write(store, &fd, &frame, history.end, log.len() as u64, &name);
+    let written = write(store, &fd, &frame, history.end, len, &name);
     if written.is_err() {
         // Whether it reached the disk is not known: nobody was told of it, so it goes. If even this fails, the
         // next one to append finds it whole, and it stays as a snapshot that nobody asked for by id.

@@ -10,9 +10,9 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd as _;
 
 use kernel::publish::{self, TEMP_PREFIX};
-use kernel::{bytes, dir, open};
+use kernel::{bytes, dir, meta, open};
 
-pub(crate) use append::append;
+pub(crate) use append::{append, append_after};
 pub use frame::Event;
 use frame::{MAGIC, frame_at, is_unfinished};
 
@@ -83,6 +83,8 @@ pub struct History {
     layers: HashMap<Vec<u8>, ManifestId>,
     /// Where the next frame goes.
     end: u64,
+    /// Device and inode of the log that it was read from.
+    log: Option<(u64, u64)>,
 }
 
 impl History {
@@ -213,7 +215,8 @@ impl Store {
             Err(error) if error.is_not_found() => return Ok(History::default()),
             Err(error) => return Err(error).stepping("open", name),
         };
-        Ok(History::parse(&bytes::read_all(&fd).stepping("read", name)?))
+        let log = Some(meta::stat_fd(&fd).stepping("stat", &name)?.identity());
+        Ok(History { log, ..History::parse(&bytes::read_all(&fd).stepping("read", name)?) })
     }
 
     /// All lanes that have a history, sorted.

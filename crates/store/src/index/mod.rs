@@ -107,6 +107,11 @@ impl Index {
         Ok(None)
     }
 
+    /// True where one pack more makes enough that is loose.
+    pub(crate) fn is_due(&self) -> bool {
+        self.loose.len() + 1 >= LOOSE
+    }
+
     /// Merges what is loose into a segment, and small segments into larger ones, where there is enough of either.
     /// What it costs is spread over the packs: each record is merged a few times in its life.
     pub(crate) fn merge(&self, index_dir: BorrowedFd<'_>, steps: &Steps) -> Result<bool> {
