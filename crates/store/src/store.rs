@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kernel::lock::{self, Lock};
-use kernel::{Errno, bytes, dir, node, open, publish};
+use kernel::{Errno, bytes, dir, meta, node, open, publish};
 
 use crate::error::{Error, FormatProblem, Result, Stepping as _};
 use crate::format::{self, Permitted};
@@ -58,6 +58,9 @@ impl Store {
     /// Makes a store in an empty directory (mode 0700 is the caller's to give), or opens the one that is there.
     pub fn create(dir: impl AsFd) -> Result<Store> {
         let dir = dir.as_fd();
+        if meta::stat_at_if_there(dir, format::NAME).stepping("stat", format::NAME)?.is_some() {
+            return Store::open(dir);
+        }
         for name in DIRS {
             match node::mkdir_at(dir, name, 0o700) {
                 Err(error) if error.errno == Errno::EXIST => {}

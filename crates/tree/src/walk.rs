@@ -76,7 +76,7 @@ pub fn walk_dirs(
     walk_with(root, mounts, None, visit)
 }
 
-/// As [`walk_dirs`], with a second thread that goes ahead and asks what the walk will ask: for trees that are known to
+/// As [`walk_dirs`], with a second thread that asks from the other end what the walk will ask: for trees that are known to
 /// be large.
 pub fn walk_dirs_ahead(
     root: BorrowedFd<'_>,
