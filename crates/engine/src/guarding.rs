@@ -29,8 +29,14 @@ pub(crate) fn reasons(
     let guard = Guard::new(base)?;
     let mut found = BTreeMap::new();
     for change in &set.changes {
-        if let Some(reason) = guard.check(change, lane, base)? {
-            found.insert(change.path.clone(), reason.text);
+        match guard.check(change, lane, base) {
+            Ok(Some(reason)) => {
+                found.insert(change.path.clone(), reason.text);
+            }
+            Ok(None) => {}
+            // A lane at work: it is gone since it was listed. Who keeps judges again.
+            Err(review::Error::Read { side: "lane", source, .. }) if source.is_not_found() => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(found)
