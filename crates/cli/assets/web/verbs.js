@@ -90,6 +90,20 @@ export async function exportLane(lane) {
   }
 }
 
+/** What exists nowhere else. */
+function lost(only) {
+  if (only.unknown) return h('p', { class: 'warn-word' }, 'It could not be told what of it exists nowhere else: ', shown(only.unknown));
+  const said = [];
+  if (only.changes) {
+    const more = only.changes - only.first.length;
+    said.push(h('li', {}, `${count(only.changes, 'change')}: `, only.first.flatMap((path, at) => (at ? [', ', shown(path)] : [shown(path)])), more ? ` and ${more} more` : ''));
+  }
+  only.commits.forEach((commit) => said.push(h('li', {}, 'commit ', h('code', {}, shown(commit.id)), ' (', shown(commit.name), ')')));
+  if (only.home) said.push(h('li', {}, `${only.home} in its $HOME`));
+  if (!said.length) return h('p', {}, 'All that it changed exists elsewhere: in the project, in an export, or in a commit.');
+  return h('div', { class: 'only-here' }, h('p', { class: 'warn-word' }, 'Nowhere else:'), h('ul', {}, said));
+}
+
 /** Drops a lane into the trash. */
 export async function discard(lane, after) {
   try {
@@ -97,6 +111,7 @@ export async function discard(lane, after) {
     const live = plan.lane.state === 'live';
     const body = [
       h('p', {}, 'Dropped with it: ', plan.counts.words, plan.home_changes ? `, ${plan.home_changes} in $HOME` : '', '.'),
+      lost(plan.only_here),
       live ? h('p', { class: 'warn-word' }, 'Something runs in it, and is ended first.') : null,
       h('p', { class: 'quiet' }, 'It goes to the trash, from where it can be recovered for a while.'),
     ];

@@ -35,6 +35,7 @@ fn a_lane_is_discarded_with_its_plan_shown_and_recovered() {
     let mut browser = site.open(&server);
     browser.click(".card[data-lane=alpha] [data-focus=discard]");
     browser.wait("document.querySelector('dialog[open]')?.innerText.includes('1 added')");
+    browser.wait("document.querySelector('dialog[open] .only-here')?.innerText.includes('1 change: a.txt')");
     // Escape is no.
     browser.keys(&["Escape"]);
     browser.wait("!document.querySelector('dialog')");

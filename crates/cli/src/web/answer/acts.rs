@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use engine::Engine;
+use engine::only_here::shown;
 use engine::ops::discard::DiscardRequest;
 use engine::ops::export::ExportRequest;
 use engine::ops::recover_lane::RecoverRequest;
@@ -51,9 +52,26 @@ pub(super) fn export(engine: &Engine, dir: &Path, lane: String, target: &str) ->
     }))
 }
 
-/// What a discard would drop.
+/// What a discard would drop, and what of it exists nowhere else. What is damaged can be dropped all the same.
 pub(super) fn plan_discard(engine: &Engine, dir: &Path, lane: String) -> Result<Value> {
-    lanes::one(engine, dir, lane)
+    let request =
+        DiscardRequest { dir: dir.to_owned(), lane: Some(lane.clone()), ..DiscardRequest::default() };
+    let lost = engine::ops::discard::would_lose(engine, &request);
+    let origin = engine.project(dir)?.top;
+    let mut plan = lanes::one(engine, dir, lane)?;
+    plan["only_here"] = match lost {
+        Ok(lost) => {
+            let first = lost.first.iter().map(|(root, path)| Text::path(&shown(&origin, root, path)));
+            let commits = lost.commits.iter();
+            let commits = commits.map(|(name, id)| json!({ "name": Text::name(name), "id": Text::name(id.get(..12).unwrap_or(id)) }));
+            json!({
+                "changes": lost.changes, "first": first.collect::<Vec<_>>(), "commits": commits.collect::<Vec<_>>(),
+                "home": lost.home, "snapshots": lost.snapshots,
+            })
+        }
+        Err(error) => json!({ "unknown": Text::content(error.with_causes().as_bytes()) }),
+    };
+    Ok(plan)
 }
 
 /// Drops it into the trash.
