@@ -20,6 +20,7 @@ export class Windowed {
     this.onshown = onshown;
     this.space = document.createElement('div');
     this.space.className = 'window-space';
+    this.space.setAttribute('role', 'presentation');
     this.element = document.createElement('div');
     this.element.className = `window ${className}`.trim();
     this.element.tabIndex = 0;
