@@ -399,6 +399,27 @@ fn a_hunk_of_a_further_root_is_kept_there() {
     });
 }
 
+#[test]
+fn a_kept_hunk_is_taken_back_and_kept_again() {
+    each(|world| {
+        world.env.write(&world.project.join("a"), &page(&[], "\r\n"));
+        world.lane("back");
+        world.write("back", "a", &page(&[1, 20], "\r\n"));
+        let first = ids(world, "back", "a");
+        for _ in 0..2 {
+            world.ok(&["keep", "back", "--hunk", &first[0], "--yes"]);
+            assert_eq!(world.content("a").unwrap(), page(&[1], "\r\n"));
+            assert_eq!(ids(world, "back", "a"), first[1..]);
+            world.ok(&["undo", "--keep", "--yes"]);
+            assert_eq!(world.content("a").unwrap(), page(&[], "\r\n"));
+            assert_eq!(ids(world, "back", "a"), first);
+        }
+        world.ok(&["keep", "back", "--hunk", &first.join(","), "--yes"]);
+        assert_eq!(world.content("a").unwrap(), page(&[1, 20], "\r\n"));
+        assert_eq!(world.json(&["diff", "back"])["files"], json!([]));
+    });
+}
+
 /// Answers the questions of `keep -i`, each once its text stands at the end of the screen.
 fn answer(world: &World, args: &[&str], answers: &[(&str, &str)]) -> (i32, String) {
     let command = world.env.lane(&world.project, args);
