@@ -274,6 +274,7 @@ fn hint(error: &EngineError) -> Option<String> {
                 Broken::Files { .. } | Broken::Bytes { .. } => format!(
                     "keep it in parts: `lane keep {lane} PATH…`; or change the rule where it stands, in the original."
                 ),
+                Broken::Check { said: Said::NotRun, .. } => format!("`lane verify {lane}` runs it; then keep again."),
                 Broken::Check { said: Said::Stale, .. } => {
                     format!("`lane verify {lane}` checks it again; `lane stop {lane}` first, where it is live.")
                 }

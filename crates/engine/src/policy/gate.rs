@@ -75,6 +75,9 @@ impl Gate {
             if self.holds(engine, lane, &needed)? {
                 continue;
             }
+            if !kernel::process::is_single_threaded() {
+                return Err(refused(lane, needed, Said::NotRun));
+            }
             monitor.event(Event::Checking { command: &needed.check.text(), rule: &needed.file });
             let request = VerifyRequest {
                 dir: lane.roots[0].view.path.clone(),
@@ -90,10 +93,7 @@ impl Gate {
                     Word::Fail => Said::Fail,
                     Word::Timeout => Said::Timeout,
                 };
-                let broken = Broken::Check { command: needed.check.text(), said };
-                let (lane, file) = (lane.row.name.clone(), needed.file);
-                let refusal = Refusal { lane, file, line: needed.line, broken };
-                return Err(EngineError::PolicyRefuses(Box::new(refusal)));
+                return Err(refused(lane, needed, said));
             }
         }
         Ok(())
@@ -113,6 +113,12 @@ impl Gate {
             && what.state.as_deref() == Some(self.state.as_str())
             && !is_origin_written(lane, what.started_at)?)
     }
+}
+
+fn refused(lane: &OpenLane, needed: NeededCheck, said: Said) -> EngineError {
+    let broken = Broken::Check { command: needed.check.text(), said };
+    let (lane, file) = (lane.row.name.clone(), needed.file);
+    EngineError::PolicyRefuses(Box::new(Refusal { lane, file, line: needed.line, broken }))
 }
 
 /// True where anything in an origin that the lane shows was written after that moment.
@@ -135,4 +141,43 @@ fn is_origin_written(lane: &OpenLane, since_ms: i64) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use crate::ops::keep::{self, KeepRequest};
+    use crate::ops::new::{self, NewRequest};
+    use crate::policy::{Broken, Said};
+    use crate::view::Strategy;
+    use crate::{Engine, EngineError, EngineOptions, Silent};
+
+    #[test]
+    fn a_program_with_several_threads_starts_no_check_and_keeps_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (project, state) = (dir.path().join("p"), dir.path().join("s"));
+        std::fs::create_dir(&project).expect("made");
+        std::fs::write(project.join("lane.toml"), "[keep]\nverify = 'true'\n").expect("written");
+        let engine = Engine::open(&EngineOptions { state: Some(state) }).expect("opens");
+        let request = NewRequest {
+            dir: project.clone(),
+            name: Some("a".into()),
+            strategy: Some(Strategy::Copy),
+            ..NewRequest::default()
+        };
+        let lane = new::new(&engine, &request, &mut Silent).expect("made");
+        let copy: PathBuf = lane.dir.join("0.c");
+        std::fs::write(copy.join("new"), "x").expect("written");
+        let other = std::thread::spawn(std::thread::park);
+        let request = KeepRequest { dir: project.clone(), lane: Some("a".into()), ..KeepRequest::default() };
+        let prepared = keep::prepare(&engine, &request, &mut Silent).expect("planned");
+        assert_eq!(prepared.view.checks.iter().map(|check| check.holds).collect::<Vec<_>>(), [false]);
+        let refused = prepared.execute(&engine, &mut Silent);
+        other.thread().unpark();
+        other.join().expect("ended");
+        let Err(EngineError::PolicyRefuses(refusal)) = refused else { panic!("{refused:?}") };
+        assert!(matches!(refusal.broken, Broken::Check { said: Said::NotRun, .. }), "{refusal}");
+        assert!(!project.join("new").exists());
+    }
 }

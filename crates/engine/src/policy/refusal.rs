@@ -70,6 +70,8 @@ pub enum Said {
     Timeout,
     /// It passed, on something else than what is to be kept.
     Stale,
+    /// It has not run on what is to be kept, and cannot be started from a program with several threads.
+    NotRun,
 }
 
 impl Broken {
@@ -104,6 +106,7 @@ impl fmt::Display for Refusal {
                 let said = match said {
                     Said::Fail => "failed",
                     Said::Timeout => "was ended by its time limit",
+                    Said::NotRun => "has not passed on what the lane is now",
                     Said::Stale => "passed, but lane or original were written meanwhile",
                 };
                 write!(f, "this keep: `{command}` {said}")
