@@ -75,6 +75,7 @@ pub(crate) enum Verb {
     Redo(commands::restore::RedoArgs),
     Fork(commands::fork::Args),
     Diff(commands::diff::Args),
+    Overlap(commands::overlap::Args),
     #[command(visible_alias = "apply")]
     Keep(commands::keep::Args),
     Review(commands::review::Args),

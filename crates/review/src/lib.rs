@@ -22,6 +22,7 @@ pub mod flat;
 pub mod guard;
 pub mod held;
 pub mod outcome;
+pub mod overlap;
 pub mod patch;
 pub mod plan;
 pub mod select;

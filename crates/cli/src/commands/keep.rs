@@ -286,7 +286,7 @@ fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
     Ok(code)
 }
 
-fn paths_word(n: usize) -> String {
+pub(super) fn paths_word(n: usize) -> String {
     if n == 1 { "1 path".to_owned() } else { format!("{n} paths") }
 }
 

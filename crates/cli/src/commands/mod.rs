@@ -18,6 +18,7 @@ pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod new;
+pub(crate) mod overlap;
 pub(crate) mod policy;
 pub(crate) mod progress;
 pub(crate) mod recover;
@@ -119,6 +120,7 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Diff(args) => diff::run(context, args),
         Verb::Keep(args) => keep::run(context, args),
         Verb::Review(args) => review::run(context, args),
+        Verb::Overlap(args) => overlap::run(context, args),
         Verb::Export(args) => export::run(context, args),
         Verb::Discard(args) => discard::run(context, args),
         Verb::Recover(args) => recover::run(context, args),

@@ -23,6 +23,7 @@ mod keep;
 mod lost;
 mod ls;
 mod new;
+mod overlap;
 mod patch;
 mod picks;
 mod policy;

@@ -118,6 +118,8 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("show", &world.json(&["show"]));
         is("fork", &world.json(&["fork", "one", "two"]));
         is("fork", &world.json(&["fork", "one", "three", "--at", "one"]));
+        world.write("two", "src/lib.rs", b"//! Two.");
+        is("overlap", &world.json(&["overlap", "one", "two"]));
         for lane in ["two", "three"] {
             world.ok(&["discard", lane, "--now", "--yes"]);
         }

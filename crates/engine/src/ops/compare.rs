@@ -16,6 +16,9 @@ use crate::find;
 use crate::lane::{self, OpenLane};
 use crate::view::LaneView;
 
+/// A tree of either lane.
+type Both<'t> = (Box<dyn Source + 't>, Box<dyn Source + 't>);
+
 /// Two lanes that are to be looked at together.
 #[derive(Debug)]
 pub struct Two {
@@ -142,6 +145,24 @@ impl Two {
         let pair = Pair { old: side(&entries[0]), new: side(&entries[1]), content_differs: true };
         let diff = review::stat::pair_diff(&pair, &*trees[0], &*trees[1])?;
         Ok(Compared { entries, diff })
+    }
+
+    /// Both lanes' trees of a root of the first one.
+    pub(crate) fn lane_trees(&self, root: usize) -> Result<Both<'_>> {
+        let [left, right] = self.roots(root)?;
+        Ok((left.workspace.lane_tree()?, right.workspace.lane_tree()?))
+    }
+
+    /// What both are compared with.
+    pub(crate) fn base_trees(&self, root: usize) -> Result<Both<'_>> {
+        let [left, right] = self.roots(root)?;
+        Ok((left.workspace.base_tree()?, right.workspace.base_tree()?))
+    }
+
+    fn roots(&self, root: usize) -> Result<[&lane::OpenRoot; 2]> {
+        let missing = || EngineError::NothingThere { path: TreePath::root() };
+        let (a, b) = self.shared().into_iter().find(|(a, _)| *a == root).ok_or_else(missing)?;
+        Ok([&self.lanes[0].roots[a], &self.lanes[1].roots[b]])
     }
 
     fn trees(&self, a: usize, b: usize) -> Result<[Box<dyn Source + '_>; 2]> {

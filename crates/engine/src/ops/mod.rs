@@ -14,6 +14,7 @@ pub mod keep;
 pub mod list;
 pub mod log;
 pub mod new;
+pub mod overlap;
 pub mod recover_lane;
 pub mod restore;
 pub mod run;
