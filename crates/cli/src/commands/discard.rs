@@ -87,7 +87,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
 }
 
 /// What exists nowhere else, a line each.
-fn lost_lines(origin: &Path, lost: &OnlyHere) -> Vec<String> {
+pub(crate) fn lost_lines(origin: &Path, lost: &OnlyHere) -> Vec<String> {
     let mut lines = Vec::new();
     if lost.changes > 0 {
         let named = lost.first.iter().map(|(root, path)| report::path(&shown(origin, root, path)));

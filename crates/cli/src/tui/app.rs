@@ -336,16 +336,7 @@ impl App {
     }
 
     fn ask_discard(&mut self) -> Option<Effect> {
-        let name = self.meant()?;
-        let known = self.lanes.all.iter().find(|lane| lane.lane.name == name);
-        let shown = escape::name(&name);
-        let mut lines = vec![(format!("drop lane {shown}?"), Role::Head)];
-        if let Some(counts) = known.and_then(|lane| lane.counts.as_ref()) {
-            lines.push((report::counts(counts), Role::Modify));
-        }
-        lines.push((format!("`lane recover {shown}` brings it back for a while"), Role::Dim));
-        self.front = Some(Front::Ask { title: "discard", lines, yes: Effect::Discard(name) });
-        None
+        self.meant().map(Effect::WouldLose)
     }
 
     fn choose(&mut self, file: usize) -> Option<Effect> {
@@ -539,6 +530,13 @@ impl App {
                     lines.push((words, Role::Warn));
                 }
                 self.front = Some(Front::Say { title: "exported", lines });
+            }
+            Fact::WouldLose(name, lost) => {
+                let shown = escape::name(&name);
+                let mut lines = vec![(format!("drop lane {shown}?"), Role::Head)];
+                lines.extend(lost.into_iter().map(|line| (line, Role::Warn)));
+                lines.push((format!("`lane recover {shown}` brings it back for a while"), Role::Dim));
+                self.front = Some(Front::Ask { title: "discard", lines, yes: Effect::Discard(name) });
             }
             Fact::Discarded(answer) => {
                 let name = escape::name(&answer.lane.name);

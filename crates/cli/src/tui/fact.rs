@@ -36,6 +36,8 @@ pub(crate) enum Effect {
     TakeBack(String),
     /// Write a lane's state beside the original.
     Export(String),
+    /// Find out what a lane holds that exists nowhere else.
+    WouldLose(String),
     /// Put a lane into the trash.
     Discard(String),
 }
@@ -104,6 +106,8 @@ pub(crate) enum Fact {
     TakenBack(Box<UndoKeepView>),
     /// A lane was written beside the original.
     Exported(Box<ExportAnswer>),
+    /// What exists only in a lane, in words.
+    WouldLose(String, Vec<String>),
     /// A lane was put into the trash.
     Discarded(Box<DiscardAnswer>),
     /// What was asked for was not done; why, in words.

@@ -183,3 +183,41 @@ fn restore_on_panic() {
         }));
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use testkit::{Pty, Who, until};
+
+    use super::Screen;
+
+    const SOON: Duration = Duration::from_secs(60);
+
+    /// Not a fact by itself: the other half of the next test, which runs it on a terminal of its own.
+    #[test]
+    #[ignore = "it panics with the terminal in its hands"]
+    fn the_half_that_panics() {
+        let _screen = Screen::take().expect("a terminal");
+        panic!("something is wrong");
+    }
+
+    #[test]
+    fn a_panic_is_told_on_the_terminal_as_it_was() {
+        let mut command = Command::new("/bin/sh");
+        let test = "tui::terminal::tests::the_half_that_panics";
+        command.args(["-c", "stty -g > \"$T\"; \"$0\" --exact --ignored --nocapture \"$1\"; stty -g | cmp - \"$T\" && echo as-be\"\"fore"]);
+        command.arg(std::env::current_exe().expect("this test")).arg(test);
+        let modes = tempfile::NamedTempFile::new().expect("a file");
+        command.env("PATH", testkit::require::PATH).env("T", modes.path());
+        let who = if rustix::process::geteuid().is_root() { Who::Root } else { Who::User };
+        let terminal = Pty::start(&command, who, 24, 100);
+        terminal.wait_for("as-before", SOON);
+        until("the screen is left", SOON, || !terminal.is_full_screen());
+        // It is on the screen that stays, and not on the one that went.
+        assert!(terminal.screen().contains("something is wrong"), "{}", terminal.screen());
+        assert!(terminal.raw().windows(8).any(|part| part == b"\x1b[?1049h"), "the terminal was never taken");
+        assert_eq!(terminal.wait(SOON), 0);
+    }
+}

@@ -188,14 +188,30 @@ fn nothing_is_kept_without_the_plan_and_its_yes() {
 #[test]
 fn discard_and_export_ask_first() {
     let mut stage = Stage::open(80, 20, vec![file("a")]);
-    assert_eq!(stage.press(KeyCode::Char('D')), None);
-    assert!(stage.draw().contains("drop lane fix?"));
+    assert_eq!(stage.press(KeyCode::Char('D')), Some(Effect::WouldLose("fix".into())));
+    let lost = || Fact::WouldLose("fix".into(), vec!["2 changes exist nowhere else".into()]);
+    stage.app.fact(lost());
+    let text = stage.draw();
+    assert!(text.contains("drop lane fix?") && text.contains("2 changes exist nowhere else"), "{text}");
     assert_eq!(stage.press(KeyCode::Enter), None);
     assert_eq!(stage.press(KeyCode::Char('n')), None);
-    stage.press(KeyCode::Char('D'));
+    stage.app.fact(lost());
     assert_eq!(stage.press(KeyCode::Char('y')), Some(Effect::Discard("fix".into())));
     stage.press(KeyCode::Char('x'));
     assert_eq!(stage.press(KeyCode::Char('y')), Some(Effect::Export("fix".into())));
+}
+
+#[test]
+fn a_keep_is_taken_back_by_its_id_and_after_a_question() {
+    let mut stage = Stage::open(80, 20, vec![file("a")]);
+    let mut kept = made::plan(&["a"]);
+    kept.id = Some("k1".to_owned());
+    stage.app.fact(Fact::Kept(Box::new(kept), Vec::new()));
+    stage.draw();
+    assert_eq!(stage.press(KeyCode::Char('u')), None);
+    assert!(stage.draw().contains("take the keep of 1 paths back?"));
+    assert_eq!(stage.press(KeyCode::Char('y')), Some(Effect::TakeBack("k1".into())));
+    assert_eq!(stage.press(KeyCode::Enter), Some(Effect::Open("fix".into())));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use engine::{Engine, EngineError, EngineOptions};
 
 use super::fact::{Changes, Effect, Fact, TwoSides, Want};
 use super::ticks::Ticks;
+use crate::commands::discard::lost_lines;
 use crate::error::{CliError, Result};
 use crate::escape;
 use crate::render::report;
@@ -79,6 +80,7 @@ impl Worker {
             Effect::Keep => "keeping",
             Effect::TakeBack(_) => "taking it back",
             Effect::Export(_) => "exporting",
+            Effect::WouldLose(_) => "looking for what exists nowhere else",
             Effect::Discard(_) => "discarding",
             Effect::Compare(..) => "comparing",
             _ => return None,
@@ -164,6 +166,16 @@ impl Worker {
                 let request =
                     ExportRequest { dir: self.dir.clone(), lane: Some(lane), ..ExportRequest::default() };
                 Fact::Exported(Box::new(export::export(&self.engine, &request)?))
+            }
+            Effect::WouldLose(lane) => {
+                let request = DiscardRequest {
+                    dir: self.dir.clone(),
+                    lane: Some(lane.clone()),
+                    ..DiscardRequest::default()
+                };
+                let lost = discard::would_lose(&self.engine, &request)?;
+                let origin = self.engine.project(&self.dir)?.top;
+                Fact::WouldLose(lane, lost_lines(&origin, &lost))
             }
             Effect::Discard(lane) => {
                 let request =
