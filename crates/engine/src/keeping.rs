@@ -77,15 +77,11 @@ pub fn repair(engine: &Engine, origin: &Path, monitor: &mut dyn Monitor) -> Resu
         return Ok(());
     }
     let dir = DirTree::open(origin).doing(|| format!("open {}", origin.display()))?;
-    let recovered = match apply::recover(&journal, dir.fd()) {
+    let mut follow = |settled: &apply::Settled| base::follow(engine, settled, monitor);
+    let recovered = match apply::recover_with(&journal, dir.fd(), &apply::NoFaults, &mut follow) {
         Err(review::Error::Busy { .. }) => return Ok(()),
         other => other?,
     };
-    if let Some(id) = &recovered.id
-        && recovered.outcome == Outcome::Finished
-    {
-        base::follow(engine, origin, id, recovered.is_undo)?;
-    }
     let what = match (recovered.outcome, recovered.is_undo) {
         (Outcome::Nothing, _) => return Ok(()),
         (Outcome::RolledBack, false) => "an interrupted keep was taken back",

@@ -36,7 +36,7 @@ mod units;
 mod work;
 
 use journal::{Op, Peer};
-pub use record::{Kept, forget, kept};
+pub use record::{Kept, Settle, Settled, forget, kept};
 pub use recovery::{Outcome, Recovered, is_interrupted, recover, recover_with};
 pub(crate) use stage::is_carried as carried;
 pub use undo::LeftAlone;
@@ -133,7 +133,7 @@ pub fn execute(
     faults: &dyn Faults,
 ) -> Result<KeepReport> {
     let root = Root { plan, origin: origin.as_fd(), path: Path::new(""), lane, places: *places };
-    execute_all(&[root], None, options, faults)?.pop().ok_or(Error::NothingToDo)
+    execute_all(&[root], None, options, faults, &mut |_| true)?.pop().ok_or(Error::NothingToDo)
 }
 
 /// Does what the plans of several roots say, all of them or none; the first one leads, with or without steps.
@@ -142,6 +142,7 @@ pub fn execute_all(
     naming: Option<Naming<'_>>,
     options: &Options,
     faults: &dyn Faults,
+    settle: Settle<'_>,
 ) -> Result<Vec<KeepReport>> {
     if let Some(naming) = naming
         && !journal::is_id(naming.id.as_bytes())
@@ -160,14 +161,12 @@ pub fn execute_all(
         .map(|root| Peer { journal: root.places.journal.to_owned(), origin: root.path.to_owned() })
         .collect();
     for work in &mut works {
-        if peers.len() > 1 {
-            work.journal.peers.clone_from(&peers);
-        }
+        work.journal.peers.clone_from(&peers);
         if let Some(naming) = naming {
             work.record(naming.id, naming.about);
         }
     }
-    drive(&mut works)?;
+    drive(&mut works, settle)?;
     Ok(works.into_iter().map(|work| work.report).collect())
 }
 
@@ -229,12 +228,17 @@ pub fn plan_undo(id: &str, roots: &[KeptRoot<'_>]) -> Result<UndoPlan> {
 
 /// Undoes the keep `id` in all its roots, whole or not at all. `roots` in the order of the keep. Refused where
 /// anything that the keep wrote was edited since.
-pub fn undo(id: &str, roots: &[KeptRoot<'_>], faults: &dyn Faults) -> Result<Vec<UndoStep>> {
+pub fn undo(
+    id: &str,
+    roots: &[KeptRoot<'_>],
+    faults: &dyn Faults,
+    settle: Settle<'_>,
+) -> Result<Vec<UndoStep>> {
     let (mut works, plan) = undo_works(id, roots, faults)?;
     if !plan.edited.is_empty() {
         return Err(Error::EditedSince { paths: plan.edited });
     }
-    drive(&mut works)?;
+    drive(&mut works, settle)?;
     Ok(plan.steps)
 }
 
@@ -276,11 +280,11 @@ fn undo_steps(root: usize, ops: &[Op]) -> Vec<UndoStep> {
 }
 
 /// Each phase for all roots before the next one. Everything is done once the leading root's journal says so.
-fn drive(works: &mut [Work<'_>]) -> Result<()> {
+fn drive(works: &mut [Work<'_>], settle: Settle<'_>) -> Result<()> {
     let Some(cause) = go(works).err() else {
         let (leading, others) = works.split_at_mut(1);
         // The leading journal goes last: the others are decided by it.
-        others.iter_mut().chain(leading).for_each(Work::close);
+        others.iter_mut().chain(leading).for_each(|work| work.close(settle));
         return Ok(());
     };
     if matches!(cause, Error::NotRolledBack { .. }) {
@@ -288,7 +292,7 @@ fn drive(works: &mut [Work<'_>]) -> Result<()> {
     }
     let mut left = Vec::new();
     for work in works.iter().rev() {
-        match work.take_back() {
+        match work.take_back(settle) {
             Ok(found) => left.extend(found),
             Err(undo) => {
                 return Err(Error::NotRolledBack { cause: Box::new(cause), undo: Box::new(undo) });

@@ -31,7 +31,7 @@ pub(crate) fn run(context: &mut Context, id: Option<String>, dry_run: bool, yes:
         Confirm::No => return Err(CliError::Declined),
         Confirm::NobodyToAsk => return Err(needs_yes("undoing a keep")),
     }
-    let view = prepared.execute(&engine)?;
+    let view = prepared.execute(&engine, &mut progress::Talk::new(&context.ui))?;
     answer(context, &view, false, false)
 }
 

@@ -14,6 +14,7 @@ mod exact;
 mod fork;
 mod fork_kills;
 mod fork_random;
+mod keep_kills;
 mod kills;
 mod power;
 mod random;

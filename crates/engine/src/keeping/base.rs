@@ -3,72 +3,97 @@
 //! Invariant: what was kept is the lane's base from then on, so that it is no drift the next time; once it is undone, the
 //! base is what it was, and the lane shows its changes again. Doing it twice does no more than doing it once.
 
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-
-use review::apply::Kept;
+use review::apply::Settled;
 use tree::dir::DirTree;
 use workspace::home::LaneHome;
 use workspace::manifest::Manifest;
 
 use crate::engine::Engine;
-use crate::error::{Doing as _, Result};
-use crate::keeping;
+use crate::error::{Doing as _, EngineError, Result};
+use crate::monitor::{Event, Monitor};
 
 /// Under which name a lane keeps what its manifest said before a keep.
 pub(crate) fn aside_name(id: &str, index: usize) -> String {
     format!("kept.{id}.{index}")
 }
 
-/// Brings the lane of a keep that was finished, or undone, in step with it: for a process that was killed before it could.
-pub(crate) fn follow(engine: &Engine, origin: &Path, id: &str, is_undo: bool) -> Result<()> {
-    let Some((journal, kept)) = keeping::record(engine, origin, id)? else { return Ok(()) };
-    for (journal, origin) in keeping::roots(&kept, &journal, origin) {
-        let Some(kept) = review::apply::kept(&journal)?.into_iter().find(|one| one.id == id) else {
-            continue;
-        };
-        if is_undo { retreat(engine, &origin, &kept)? } else { advance(engine, &origin, &kept)? }
+/// Brings the lanes in step with what became of a keep, or of the undoing of one. What fails is told, and done by the next
+/// command: until then a lane calls something drift that is none.
+pub(crate) fn follow(engine: &Engine, settled: &Settled, monitor: &mut dyn Monitor) -> bool {
+    let done = match (settled.is_done, settled.is_undo) {
+        (true, false) => advance(engine, settled),
+        (true, true) => retreat(engine, settled),
+        (false, _) => renew(engine, settled, None),
+    };
+    if let Err(error) = &done {
+        monitor.event(Event::Warning(&format!("the base of a lane: {}", error.with_causes())));
     }
-    Ok(())
+    // What is damaged will not be whole the next time.
+    let is_damaged = |error: &EngineError| {
+        matches!(
+            error,
+            EngineError::Workspace(workspace::Error::Damaged { .. }) | EngineError::Damaged { .. }
+        )
+    };
+    done.is_ok() || done.is_err_and(|error| is_damaged(&error))
 }
 
 /// The lane of a keep and the number of its root at `origin`; `None` where the lane is gone.
-fn lane_of(engine: &Engine, origin: &Path, kept: &Kept) -> Result<Option<(LaneHome, usize)>> {
-    let said: serde_json::Value = serde_json::from_slice(&kept.about).unwrap_or_default();
+fn lane_of(engine: &Engine, settled: &Settled) -> Result<Option<(LaneHome, usize)>> {
+    let said: serde_json::Value = serde_json::from_slice(&settled.about).unwrap_or_default();
     let Some(id) = said["lane"].as_str() else { return Ok(None) };
     let Some(row) = engine.ledger()?.lane(id)? else { return Ok(None) };
     let Ok(home) = LaneHome::open(engine.state().path(), &row.id) else { return Ok(None) };
-    let index = crate::describe::roots(&row).iter().position(|root| root.path == origin);
+    let index = crate::describe::roots(&row).iter().position(|root| root.path == settled.origin);
     Ok(index.map(|index| (home, index)))
 }
 
-fn advance(engine: &Engine, origin: &Path, kept: &Kept) -> Result<()> {
-    let Some((home, index)) = lane_of(engine, origin, kept)? else { return Ok(()) };
+fn open(settled: &Settled) -> Result<DirTree> {
+    DirTree::open(&settled.origin).doing(|| format!("open {}", settled.origin.display()))
+}
+
+fn advance(engine: &Engine, settled: &Settled) -> Result<()> {
+    let Some((home, index)) = lane_of(engine, settled)? else { return Ok(()) };
     let Some(manifest) = Manifest::load(home.dir(), index)? else { return Ok(()) };
-    let tree = DirTree::open(origin).doing(|| format!("open {}", origin.display()))?;
-    let also = manifest.other_names(&kept.paths, &tree)?;
-    manifest.advance(&kept.paths, &also, &tree, home.dir(), index)?;
+    // Its other names were set aside with what was kept: they are not what they were any more.
+    let mut also = Vec::new();
+    if let Some(aside) = Manifest::aside(home.dir(), &aside_name(&settled.id, index))? {
+        for told in aside.iter() {
+            let (path, was) = told?;
+            if was.entry.nlink > 1 && !was.entry.is_dir() && !settled.paths.contains(&path) {
+                also.push(path);
+            }
+        }
+    }
+    manifest.advance(&settled.paths, &also, &open(settled)?, home.dir(), index)?;
     Ok(())
 }
 
 /// Puts back what the lanes' bases say of the paths of a keep that was undone.
-pub(crate) fn retreat(engine: &Engine, origin: &Path, kept: &Kept) -> Result<()> {
-    let tree = DirTree::open(origin).doing(|| format!("open {}", origin.display()))?;
-    let own = lane_of(engine, origin, kept)?;
+fn retreat(engine: &Engine, settled: &Settled) -> Result<()> {
+    let own = lane_of(engine, settled)?;
     if let Some((home, index)) = &own
         && let Some(manifest) = Manifest::load(home.dir(), *index)?
-        && let Some(aside) = Manifest::aside(home.dir(), &aside_name(&kept.id, *index))?
+        && let Some(aside) = Manifest::aside(home.dir(), &aside_name(&settled.id, *index))?
     {
-        manifest.retreat(&aside, &kept.paths, &kept.before, &tree, home.dir(), *index)?;
+        let (paths, before) = (&settled.paths, &settled.before);
+        manifest.retreat(&aside, paths, before, &open(settled)?, home.dir(), *index)?;
     }
-    let filter = ledger::LaneFilter { origin: Some(origin.as_os_str().as_bytes()), ..Default::default() };
-    for row in engine.ledger()?.lanes(filter)? {
+    renew(engine, settled, own.as_ref().map(|(home, _)| home))
+}
+
+/// What was away for a while and is there again is no drift of any lane.
+fn renew(engine: &Engine, settled: &Settled, except: Option<&LaneHome>) -> Result<()> {
+    let tree = open(settled)?;
+    for row in engine.ledger()?.lanes(ledger::LaneFilter::default())? {
+        let roots = crate::describe::roots(&row);
+        let Some(index) = roots.iter().position(|root| root.path == settled.origin) else { continue };
         let Ok(home) = LaneHome::open(engine.state().path(), &row.id) else { continue };
-        if own.as_ref().is_some_and(|(own, _)| own.path() == home.path()) {
+        if except.is_some_and(|own| own.path() == home.path()) {
             continue;
         }
-        if let Some(manifest) = Manifest::load(home.dir(), 0)? {
-            manifest.renew(&kept.before, &tree, home.dir(), 0)?;
+        if let Some(manifest) = Manifest::load(home.dir(), index)? {
+            manifest.renew(&settled.paths, &settled.before, &tree, home.dir(), index)?;
         }
     }
     Ok(())

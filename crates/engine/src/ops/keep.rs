@@ -15,8 +15,8 @@ use review::chosen::Chosen;
 use review::composed::Composed;
 use review::plan::{KeepPlan, Skipped, Step, Why, Wish};
 use serde_json::json;
+use tree::TreePath;
 use tree::dir::DirTree;
-use tree::{Source as _, TreePath};
 use workspace::manifest::{self, Manifest};
 
 use crate::clock;
@@ -484,12 +484,14 @@ impl PreparedKeep {
             })
             .collect();
         let naming = apply::Naming { id: &id, about: &about };
-        let reports = match apply::execute_all(&roots, Some(naming), &Options::default(), gate) {
+        let mut follow = |settled: &apply::Settled| match ready.iter().find(|one| one.is(settled)) {
+            Some(ready) if settled.is_done => ready.advance(self.lane.home.dir(), monitor),
+            _ => keeping::base::follow(engine, settled, monitor),
+        };
+        let options = Options::default();
+        let reports = match apply::execute_all(&roots, Some(naming), &options, gate, &mut follow) {
             Ok(reports) => reports,
             Err(error) => {
-                for ready in &ready {
-                    self.stays_the_base(ready)?;
-                }
                 let outcome = error.to_string();
                 let failed = ledger::NewOperation { outcome, ..done("keep", &self.view.lane.id, json!({})) };
                 engine.ledger()?.insert_op(&failed)?;
@@ -498,10 +500,6 @@ impl PreparedKeep {
         };
         for (at, why) in reports.iter().flat_map(|report| &report.not_carried) {
             monitor.event(Event::Warning(&format!("{}: {why}", at.as_path().display())));
-        }
-        for ready in ready {
-            let Some(before) = ready.before else { continue };
-            before.advance(&ready.touched, &ready.also, &ready.origin, self.lane.home.dir(), ready.index)?;
         }
         let summary = json!({ "name": self.view.lane.name, "steps": self.view.steps.len(), "left_out": self.view.left_out.len() });
         let undo = Some(json!({ "keep": id }));
@@ -524,8 +522,16 @@ impl PreparedKeep {
         let origin = DirTree::open(path).doing(|| format!("open {}", path.display()))?;
         let (journal, staging) = (keeping::journal_dir(engine, path)?, keeping::staging(engine, path)?);
         let touched = touched(&planned.plan);
-        let mut ready =
-            Ready { index: root.index, origin, before: None, touched, also: Vec::new(), journal, staging };
+        let mut ready = Ready {
+            index: root.index,
+            path: path.clone(),
+            origin,
+            before: None,
+            touched,
+            also: Vec::new(),
+            journal,
+            staging,
+        };
         if planned.plan.steps.is_empty() {
             return Ok(ready);
         }
@@ -547,26 +553,6 @@ impl PreparedKeep {
         before.set_aside(&paths, self.lane.home.dir(), &keeping::base::aside_name(id, root.index))?;
         ready.before = Some(before);
         Ok(ready)
-    }
-
-    /// After a keep that was taken back: what stands there as it was recorded has a new status time all the same, and is
-    /// no drift by it.
-    fn stays_the_base(&self, ready: &Ready) -> Result<()> {
-        let Some(before) = &ready.before else { return Ok(()) };
-        let mut still = Vec::new();
-        for path in &ready.touched {
-            let doing = || format!("look at {}", path.as_path().display());
-            let now = ready.origin.entry(path).doing(doing)?;
-            let was = before.get(path)?.filter(|was| !was.is_later).map(|was| was.entry);
-            let key = |entry: &tree::Entry| (entry.kind, entry.ino, entry.size, entry.mtime, entry.mode);
-            if was.is_some() && was.as_ref().map(key) == now.as_ref().map(key) {
-                still.push(path.clone());
-            }
-        }
-        if still.is_empty() {
-            return Ok(());
-        }
-        Ok(before.advance(&still, &[], &ready.origin, self.lane.home.dir(), ready.index)?)
     }
 
     /// What the base was, walked now where no walk has ended yet: after the keep it could not be told any more.
@@ -594,6 +580,7 @@ impl PreparedKeep {
 /// One root right before it is written.
 struct Ready {
     index: usize,
+    path: PathBuf,
     origin: DirTree,
     /// What its base was; `None` where nothing of it is written.
     before: Option<Manifest>,
@@ -601,6 +588,22 @@ struct Ready {
     also: Vec<TreePath>,
     journal: PathBuf,
     staging: Option<PathBuf>,
+}
+
+impl Ready {
+    fn is(&self, settled: &apply::Settled) -> bool {
+        self.path == settled.origin
+    }
+
+    /// What was kept is the lane's base from here on.
+    fn advance(&self, home: &workspace::home::HomeDir, monitor: &mut dyn Monitor) -> bool {
+        let Some(before) = &self.before else { return true };
+        let done = before.advance(&self.touched, &self.also, &self.origin, home, self.index);
+        if let Err(error) = &done {
+            monitor.event(Event::Warning(&format!("the base of the lane: {error}")));
+        }
+        done.is_ok()
+    }
 }
 
 /// Every path of the origin that the plan changed.

@@ -135,7 +135,7 @@ fn word(what: UndoWhat) -> &'static str {
 
 impl PreparedUndo {
     /// Carries it out: all of it or nothing.
-    pub fn execute(self, engine: &Engine) -> Result<UndoKeepView> {
+    pub fn execute(self, engine: &Engine, monitor: &mut dyn Monitor) -> Result<UndoKeepView> {
         let id = &self.view.keep.id;
         if let Some((root, path)) = self.view.edited.first() {
             return Err(EngineError::EditedSinceKeep {
@@ -164,14 +164,10 @@ impl PreparedUndo {
             outcome,
             ..done("undo-keep", &self.view.keep.lane_id, json!({ "keep": id }))
         };
-        if let Err(error) = apply::undo(id, &kept_roots(&self.roots), &NoFaults) {
+        let mut follow = |settled: &apply::Settled| keeping::base::follow(engine, settled, monitor);
+        if let Err(error) = apply::undo(id, &kept_roots(&self.roots), &NoFaults, &mut follow) {
             engine.ledger()?.insert_op(&operation(error.to_string()))?;
             return Err(error.into());
-        }
-        for (journal, path, _) in &self.roots {
-            if let Some(kept) = apply::kept(journal)?.into_iter().find(|kept| kept.id == *id) {
-                keeping::base::retreat(engine, path, &kept)?;
-            }
         }
         engine.ledger()?.insert_op(&operation("done".to_owned()))?;
         Ok(self.view)

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what a keep displaced goes before the record that speaks of it, so that nothing is left that nobody knows of.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use kernel::{meta, node, open, publish};
@@ -9,7 +10,7 @@ use tree::{Entry, TreePath};
 
 use super::closing::remove;
 use super::files;
-use super::journal::{self, Journal, Op, Seen, State};
+use super::journal::{self, Journal, Op, Seen, State, Task};
 use crate::error::{Error, Result, Stepping as _};
 
 /// A keep of which there is a record.
@@ -68,15 +69,7 @@ fn told(journal_dir: &Path, id: &str, record: &Journal) -> Kept {
         Some(copies) => journal_dir.join(std::ffi::OsStr::from_bytes(&copies)),
         None => record.stage_path(),
     };
-    let mut paths: Vec<TreePath> = record.ops.iter().map(Op::path).cloned().collect();
-    paths.sort();
-    paths.dedup();
-    let mut before: Vec<(TreePath, Entry)> = Vec::new();
-    for op in &record.ops {
-        if let Op::Take { path, old, .. } | Op::Swap { path, old, .. } = op {
-            before.extend(old.iter().map(|seen| (path.join_path(&seen.path), entry(seen))));
-        }
-    }
+    let (paths, before) = touched(record);
     Kept {
         id: id.to_owned(),
         about: record.about.clone(),
@@ -88,6 +81,72 @@ fn told(journal_dir: &Path, id: &str, record: &Journal) -> Kept {
         problem: None,
     }
 }
+
+/// Every path that the acts change, and what they displace.
+fn touched(journal: &Journal) -> (Vec<TreePath>, Vec<(TreePath, Entry)>) {
+    let mut paths: Vec<TreePath> = journal.ops.iter().map(Op::path).cloned().collect();
+    paths.sort();
+    paths.dedup();
+    let mut before: Vec<(TreePath, Entry)> = Vec::new();
+    for op in &journal.ops {
+        if let Op::Take { path, old, .. } | Op::Swap { path, old, .. } = op {
+            before.extend(old.iter().map(|seen| (path.join_path(&seen.path), entry(seen))));
+        }
+    }
+    (paths, before)
+}
+
+/// What became of one root, told before the journal that decided it is gone: whoever keeps account of the origin can do so,
+/// and is told again where that was interrupted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// Id of the keep; empty where no record of it stays.
+    pub id: String,
+    /// What the caller of the keep wanted to find in its record.
+    pub about: Vec<u8>,
+    /// Path of the origin.
+    pub origin: PathBuf,
+    /// It was the undoing of the keep.
+    pub is_undo: bool,
+    /// It is done; else it was taken back.
+    pub is_done: bool,
+    /// Every path of the origin that is concerned; of what is new or gone as a whole, the topmost.
+    pub paths: Vec<TreePath>,
+    /// What stood there before (the keep, where it is done): what was taken back is there again with another status change
+    /// time.
+    pub before: Vec<(TreePath, Entry)>,
+}
+
+impl Settled {
+    /// Of a journal that is about to be closed.
+    pub(crate) fn of(journal: &Journal, dir: &OwnedFd, is_done: bool) -> Settled {
+        let record = match journal.task {
+            Task::Undo if is_done => files::read(dir, &journal.record_name()).ok().flatten(),
+            _ => None,
+        };
+        let (paths, before) = match record {
+            Some(Ok(record)) => touched(&record),
+            _ => touched(journal),
+        };
+        let identity = |dir: &OwnedFd| meta::stat_fd(dir).map(|stat| stat.identity()).ok();
+        let own = journal
+            .peers
+            .iter()
+            .find(|peer| open::root_dir(&peer.journal).is_ok_and(|other| identity(&other) == identity(dir)));
+        Settled {
+            id: String::from_utf8_lossy(&journal.id).into_owned(),
+            about: journal.about.clone(),
+            origin: own.map(|peer| peer.origin.clone()).unwrap_or_default(),
+            is_undo: journal.task == Task::Undo,
+            is_done,
+            paths,
+            before,
+        }
+    }
+}
+
+/// Told what became of each root. Where it answers false, the journal stays, and the next [`super::recover`] tells it again.
+pub type Settle<'s> = &'s mut dyn FnMut(&Settled) -> bool;
 
 fn entry(seen: &Seen) -> Entry {
     Entry {

@@ -11,6 +11,7 @@ use tree::TreePath;
 
 use super::closing::clean;
 use super::journal::{self, Journal, State, Task};
+use super::record::{Settle, Settled};
 use super::site::Site;
 use super::undo::{self, LeftAlone};
 use super::{Faults, NoFaults, files};
@@ -34,8 +35,6 @@ pub struct Recovered {
     pub outcome: Outcome,
     /// It was the undoing of a keep.
     pub is_undo: bool,
-    /// Id of the keep, where it has a record.
-    pub id: Option<String>,
     /// Entries that somebody changed meanwhile, and that were left as they are.
     pub left: Vec<LeftAlone>,
 }
@@ -44,17 +43,22 @@ pub struct Recovered {
 /// completed, in all roots that it wrote to. Does nothing where there is nothing, and may itself be interrupted and
 /// repeated.
 pub fn recover(journal_dir: &Path, origin: impl AsFd) -> Result<Recovered> {
-    recover_with(journal_dir, origin, &NoFaults)
+    recover_with(journal_dir, origin, &NoFaults, &mut |_| true)
 }
 
-/// As [`recover`], with faults.
-pub fn recover_with(journal_dir: &Path, origin: impl AsFd, faults: &dyn Faults) -> Result<Recovered> {
-    let (mut recovered, journal) = recover_one(journal_dir, origin.as_fd(), faults)?;
+/// As [`recover`], with faults, and with a word on what became of each root before its journal goes.
+pub fn recover_with(
+    journal_dir: &Path,
+    origin: impl AsFd,
+    faults: &dyn Faults,
+    settle: Settle<'_>,
+) -> Result<Recovered> {
+    let (mut recovered, journal) = recover_one(journal_dir, origin.as_fd(), faults, settle)?;
     let Some(journal) = journal else { return Ok(recovered) };
     for peer in journal.peers.iter().filter(|peer| peer.journal != journal_dir) {
         // A root that is not there now is put right when it is.
         let Ok(origin) = open::root_dir(&peer.origin) else { continue };
-        match recover_one(&peer.journal, origin.as_fd(), faults) {
+        match recover_one(&peer.journal, origin.as_fd(), faults, settle) {
             Ok((other, _)) => recovered.left.extend(other.left),
             Err(Error::Busy { .. }) => {}
             Err(error) => return Err(error),
@@ -79,9 +83,10 @@ fn recover_one(
     journal_dir: &Path,
     origin: BorrowedFd<'_>,
     faults: &dyn Faults,
+    settle: Settle<'_>,
 ) -> Result<(Recovered, Option<Journal>)> {
     let top = TreePath::root();
-    let nothing = Recovered { outcome: Outcome::Nothing, is_undo: false, id: None, left: Vec::new() };
+    let nothing = Recovered { outcome: Outcome::Nothing, is_undo: false, left: Vec::new() };
     let dir = match open::root_dir(journal_dir) {
         Err(error) if error.is_not_found() => return Ok((nothing, None)),
         answer => answer.stepping("open the journal directory", &top)?,
@@ -125,9 +130,13 @@ fn recover_one(
         State::Committed | State::Undone => (Outcome::Finished, Vec::new()),
         State::Staging | State::Moving => (Outcome::RolledBack, undo::undo(&site, &journal)?),
     };
-    let left = clean(&site, &journal, parent.as_ref(), &dir, left, outcome == Outcome::Finished)?;
-    let id = journal.is_recorded().then(|| String::from_utf8_lossy(&journal.id).into_owned());
-    Ok((Recovered { outcome, is_undo: journal.task == Task::Undo, id, left }, Some(journal)))
+    let is_done = outcome == Outcome::Finished;
+    let is_told = (!is_done && journal.ops.is_empty()) || settle(&Settled::of(&journal, &dir, is_done));
+    if !is_told {
+        return Ok((Recovered { outcome, is_undo: journal.task == Task::Undo, left }, None));
+    }
+    let left = clean(&site, &journal, parent.as_ref(), &dir, left, is_done)?;
+    Ok((Recovered { outcome, is_undo: journal.task == Task::Undo, left }, Some(journal)))
 }
 
 /// True where nobody else's journal decides about this one.

@@ -13,6 +13,7 @@ use tree::{Source, TreePath};
 use super::acts::Acts;
 use super::closing::clean;
 use super::journal::{self, DirTime, Journal, Op, State, Task};
+use super::record::{Settle, Settled};
 use super::site::Site;
 use super::undo::LeftAlone;
 use super::units::Units;
@@ -339,9 +340,19 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Tells what became of it; false where the journal has to stay, so that it is told again.
+    fn tell(&self, settle: Settle<'_>, is_done: bool) -> bool {
+        (self.journal.ops.is_empty() && !is_done)
+            || settle(&Settled::of(&self.journal, &self.journal_dir, is_done))
+    }
+
     /// Throws away what nobody needs any more. Everything stands and is recorded as done: what cannot be thrown away now
     /// is refuse, not a failure.
-    pub(crate) fn close(&mut self) {
+    pub(crate) fn close(&mut self, settle: Settle<'_>) {
+        if !self.tell(settle, true) {
+            self.report.leftover = Some(self.journal.stage_path());
+            return;
+        }
         let closed = || -> Result<()> {
             let stage = self.stage()?;
             let site = self.site(Some(&stage));
@@ -354,7 +365,7 @@ impl<'a> Work<'a> {
     }
 
     /// Takes back whatever was done; answers what somebody else changed meanwhile.
-    pub(crate) fn take_back(&self) -> Result<Vec<LeftAlone>> {
+    pub(crate) fn take_back(&self, settle: Settle<'_>) -> Result<Vec<LeftAlone>> {
         if !self.begun {
             return Ok(Vec::new());
         }
@@ -364,6 +375,9 @@ impl<'a> Work<'a> {
         };
         let site = self.site(stage.as_ref());
         let left = undo::undo(&site, &self.journal)?;
+        if !self.tell(settle, false) {
+            return Ok(left);
+        }
         clean(&site, &self.journal, Some(&self.parent), &self.journal_dir, left, false)
     }
 }

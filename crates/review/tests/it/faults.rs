@@ -165,7 +165,7 @@ fn child_that_kills_itself() {
     let fault = Nth::new(number("LANE_TEST_STEP"), kill_me);
     if std::env::var_os("LANE_TEST_RECOVER").is_some() {
         let (base, _) = world.trees();
-        recover_with(&world.journal(), &base, &fault).expect("recovered");
+        recover_with(&world.journal(), &base, &fault, &mut |_| true).expect("recovered");
     } else {
         let plan = world.plan_everything();
         let beside = std::env::var_os("LANE_TEST_INSIDE").is_none();

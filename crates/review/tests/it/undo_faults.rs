@@ -239,7 +239,8 @@ impl Two {
                 places: Places { staging: Some(&places_two.0), journal: &places_two.1 },
             },
         ];
-        execute_all(&roots, Some(Naming { id: "k1", about: b"" }), &Options::default(), faults).map(drop)
+        execute_all(&roots, Some(Naming { id: "k1", about: b"" }), &Options::default(), faults, &mut |_| true)
+            .map(drop)
     }
 
     fn keep(&self, faults: &dyn Faults) {
@@ -254,7 +255,7 @@ impl Two {
             KeptRoot { origin: trees.0.fd(), journal: &journals.0 },
             KeptRoot { origin: trees.1.fd(), journal: &journals.1 },
         ];
-        undo("k1", &roots, faults).map(drop)
+        undo("k1", &roots, faults, &mut |_| true).map(drop)
     }
 
     fn undo(&self, faults: &dyn Faults) {

@@ -144,12 +144,12 @@ impl World {
         let places = Places { staging: beside.then_some(staging.as_path()), journal: &journal };
         let root = Root { plan, origin: base.fd(), path: &origin, lane: &lane, places };
         let naming = Naming { id, about: b"about it" };
-        execute_all(&[root], Some(naming), &Options::default(), faults).map(drop)
+        execute_all(&[root], Some(naming), &Options::default(), faults, &mut |_| true).map(drop)
     }
 
     pub(crate) fn undo(&self, id: &str, faults: &dyn Faults) -> Result<Vec<UndoStep>> {
         let (base, _) = self.trees();
-        undo(id, &[KeptRoot { origin: base.fd(), journal: &self.journal() }], faults)
+        undo(id, &[KeptRoot { origin: base.fd(), journal: &self.journal() }], faults, &mut |_| true)
     }
 
     pub(crate) fn keep(&self, paths: &[&str]) -> (KeepPlan, KeepReport) {

@@ -93,31 +93,31 @@ impl Manifest {
         draft.publish(&file_name(index))
     }
 
-    /// The same for a lane that had no part in the keep: what it has recorded of `before`, brought back by the undoing, is
-    /// no drift.
+    /// The same where nothing was set aside, because the manifest does not speak of what was done: what it has recorded of
+    /// `before`, which was away for a while, is no drift; nor is what has other metadata than `paths` had for a while.
     pub fn renew(
         &self,
+        paths: &[TreePath],
         before: &[(TreePath, Entry)],
         origin: &DirTree,
         home: &HomeDir,
         index: usize,
     ) -> Result<()> {
-        let mut known = Vec::new();
-        for (path, was) in before {
-            if self.get(path)?.is_some_and(|recorded| is_same_state(&recorded.entry, was)) {
-                known.push(path.clone());
-            }
+        let mut is_known = false;
+        for path in paths.iter().chain(before.iter().map(|(path, _)| path)) {
+            is_known |= self.get(path)?.is_some();
         }
-        if known.is_empty() {
+        if !is_known {
             return Ok(());
         }
+        let paths: BTreeSet<&TreePath> = paths.iter().collect();
         let before: BTreeMap<&TreePath, &Entry> = before.iter().map(|(path, was)| (path, was)).collect();
         let mut draft = Draft::begin(home)?;
         for told in self.iter() {
             let (path, recorded) = told?;
-            let recorded = match before.get(&path) {
-                Some(was) => now(&path, recorded, Some(was), origin)?,
-                None => recorded,
+            let recorded = match before.get(&path).copied() {
+                None if !paths.contains(&path) => recorded,
+                was => now(&path, recorded, was, origin)?,
             };
             draft.push(&path, &recorded.entry, recorded.is_later)?;
         }

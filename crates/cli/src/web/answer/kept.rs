@@ -27,7 +27,7 @@ pub(super) fn plan(engine: &Engine, dir: &Path, keep: String) -> Result<Value> {
 pub(super) fn undo(engine: &Engine, dir: &Path, keep: String) -> Result<Value> {
     let request = UndoKeepRequest { dir: dir.to_owned(), id: Some(keep) };
     let prepared = engine::ops::undo_keep::prepare(engine, &request, &mut Silent)?;
-    Ok(shown(&prepared.execute(engine)?))
+    Ok(shown(&prepared.execute(engine, &mut Silent)?))
 }
 
 fn kept(keep: &KeptView) -> Value {
