@@ -101,6 +101,11 @@ impl Filled<'_> {
         }
     }
 
+    /// The project.
+    pub(crate) fn project(&self) -> &Path {
+        &self.project
+    }
+
     /// The state directory.
     pub(crate) fn state(&self) -> &Path {
         &self.state

@@ -9,6 +9,7 @@ mod ground;
 mod history;
 mod image;
 mod process;
+mod review;
 mod row;
 mod stand;
 mod start;
@@ -35,7 +36,7 @@ use crate::wire;
 /// Measure on this machine what a lane costs, against other tools and against no lane at all.
 ///
 /// `start` is making, entering, leaving, reading and dropping lanes; `tax` is building, checking and installing in
-/// one, `history` snapshots and going back to them. Both sides of a row run in the same rounds, in alternating order; figures are medians, the ratio has
+/// one, `history` snapshots and going back to them, `review` looking at changes and keeping them. Both sides of a row run in the same rounds, in alternating order; figures are medians, the ratio has
 /// the spread of nine in ten. docs/bench.md explains every row.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -73,6 +74,8 @@ enum Suite {
     Tax,
     /// Snapshots of a lane, going back to them, and watching for the moment to take one.
     History,
+    /// Looking at changes and keeping them.
+    Review,
 }
 
 impl Suite {
@@ -81,6 +84,7 @@ impl Suite {
             Suite::Start => "start",
             Suite::Tax => "tax",
             Suite::History => "history",
+            Suite::Review => "review",
         }
     }
 }
@@ -95,7 +99,7 @@ const IMAGES: [&str; 2] = ["btrfs", "xfs"];
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let is_root = rustix::process::geteuid().is_root();
     check_ids(&args)?;
-    if args.suite != Suite::Start
+    if !matches!(args.suite, Suite::Start | Suite::Review)
         && is_root
         && let Some(code) = image::in_private(std::env::args_os().skip(1))
     {
@@ -111,6 +115,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         Suite::Start => measure.start(&ground),
         Suite::Tax => measure.tax(&ground, is_root),
         Suite::History => measure.history(&ground, is_root),
+        Suite::Review => measure.review(&ground),
     }
     let filesystem = ground.filesystem();
     drop(ground);
@@ -151,6 +156,14 @@ struct Measure<'m> {
 impl Measure<'_> {
     fn start(mut self, ground: &Ground) {
         for (id, what, target, measure) in start::ROWS {
+            self.one(&Promise { id: id.to_owned(), what, target }, |promise, rounds| {
+                measure(ground, promise, rounds)
+            });
+        }
+    }
+
+    fn review(mut self, ground: &Ground) {
+        for (id, what, target, measure) in review::ROWS {
             self.one(&Promise { id: id.to_owned(), what, target }, |promise, rounds| {
                 measure(ground, promise, rounds)
             });
@@ -253,6 +266,7 @@ impl Measure<'_> {
 fn check_ids(args: &Args) -> Result<()> {
     let known: Vec<String> = match args.suite {
         Suite::Start => start::ROWS.iter().map(|row| row.0.to_owned()).collect(),
+        Suite::Review => review::ROWS.iter().map(|row| row.0.to_owned()).collect(),
         Suite::Tax => {
             let clones = ON_CLONES.iter().map(|id| format!("{id}-clones"));
             tax::ROWS.iter().map(|row| row.0.to_owned()).chain(clones).collect()

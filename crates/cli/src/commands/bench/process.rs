@@ -273,6 +273,7 @@ fn install(program: &str) -> &'static str {
         "bwrap" => "apt-get install bubblewrap",
         "nsenter" | "unshare" | "mount" => "apt-get install util-linux mount",
         "git" => "apt-get install git",
+        "rsync" => "apt-get install rsync",
         "node" | "npm" => "apt-get install nodejs npm",
         "mkfs.btrfs" => "apt-get install btrfs-progs",
         "mkfs.xfs" => "apt-get install xfsprogs",
