@@ -160,7 +160,7 @@ impl Worker {
             Effect::TakeBack(id) => {
                 let request = UndoKeepRequest { dir: self.dir.clone(), id: Some(id) };
                 let prepared = undo_keep::prepare(&self.engine, &request, &mut Warnings::default())?;
-                Fact::TakenBack(Box::new(prepared.execute(&self.engine)?))
+                Fact::TakenBack(Box::new(prepared.execute(&self.engine, &mut Warnings::default())?))
             }
             Effect::Export(lane) => {
                 let request =
