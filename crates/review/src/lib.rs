@@ -22,12 +22,14 @@ pub mod flat;
 pub mod guard;
 pub mod held;
 pub mod outcome;
+pub mod merge;
 pub mod overlap;
 pub mod patch;
 pub mod plan;
 pub mod select;
 pub mod splice;
 pub mod stat;
+pub mod table;
 
 mod base85;
 mod read;
