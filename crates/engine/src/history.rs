@@ -23,6 +23,7 @@ use store::{
 use tree::TreePath;
 use tree::layer::Format;
 
+use crate::bases::{StillBase, put_aside, still_base};
 use crate::beginning;
 use crate::clock;
 use crate::describe;
@@ -208,6 +209,9 @@ impl LaneHistory {
         let mut history = self.read()?;
         if history.position().is_none() {
             if wish.only_if_changed && !beginning::is_worth(lane)? {
+                if wish.kind == SnapshotKind::Exit {
+                    put_aside(lane)?;
+                }
                 return Ok(None);
             }
             self.begin(lane)?;
@@ -315,7 +319,7 @@ impl LaneHistory {
                 reason: reason.clone(),
             }));
             let before = before.and_then(|record| record.roots.get(number as usize));
-            let base_contents = self.base_contents(writer, root, before, &done)?;
+            let base_contents = self.base_contents(writer, lane, root, before, &done)?;
             taken.roots.push(store::Root {
                 origin: describe::bytes(&root.view.path),
                 base: base_of(&lane.row),
@@ -377,10 +381,11 @@ impl LaneHistory {
     }
 
     /// What the origin holds, now, under the paths that the lane has changed since the last snapshot: later the user
-    /// may have changed it too.
+    /// may have changed it too. Where that has happened already, it is not the base any more.
     fn base_contents(
         &self,
         writer: &mut store::Writer<'_>,
+        lane: &OpenLane,
         root: &OpenRoot,
         before: Option<&store::Root>,
         done: &Captured,
@@ -413,13 +418,20 @@ impl LaneHistory {
             None => all()?,
         };
         let previous = before.and_then(|before| before.base_contents);
+        let stored = previous.map(|previous| self.store.manifest(previous));
         if paths.is_empty() {
             return Ok(previous);
         }
-        let base = root.workspace.base_tree()?;
-        let contents = match writer.base_contents(&*base, previous, paths) {
+        let StillBase { still, stale, origin } = still_base(lane, root, paths, stored)?;
+        if still.is_empty() {
+            return Ok(previous);
+        }
+        let contents = match writer.base_contents(&origin, previous, still, &stale) {
             // What the base held before is lost; what it holds now is not.
-            Err(error) if error.is_damage() => writer.base_contents(&*base, None, all()?)?,
+            Err(error) if error.is_damage() => {
+                let all = still_base(lane, root, all()?, None)?;
+                writer.base_contents(&all.origin, None, all.still, &BTreeSet::new())?
+            }
             other => other?,
         };
         Ok(Some(contents.manifest))

@@ -4,6 +4,7 @@
 //! Must not print, prompt, or word advice. Reading order: [`engine`] → [`find`] → [`lane`] → [`ops`] → the rest.
 
 mod activity;
+mod bases;
 mod beginning;
 pub mod clock;
 pub mod describe;
@@ -25,6 +26,7 @@ pub mod lane;
 pub mod launch;
 mod live;
 pub mod memory;
+pub mod merging;
 pub mod missed;
 pub mod monitor;
 pub mod names;

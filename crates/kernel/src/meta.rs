@@ -122,6 +122,16 @@ pub fn stat_at(dir: impl AsFd, name: &[u8]) -> Result<RawStat> {
     Ok(raw(&stat))
 }
 
+/// When the inode `name` in `dir` was made; `None` where the filesystem does not say. A number of an inode is given out
+/// again once it is gone, and this tells the two apart.
+pub fn birth_at(dir: impl AsFd, name: &[u8]) -> Result<Option<(i64, u32)>> {
+    let dir = dir.as_fd();
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let stat = retry(|| rustix::fs::statx(dir, name, flags, StatxFlags::BTIME)).asked("statx", name)?;
+    let is_told = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+    Ok(is_told.then_some((stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)))
+}
+
 /// As [`stat_at`]; `None` where there is no such name.
 pub fn stat_at_if_there(dir: impl AsFd, name: &[u8]) -> Result<Option<RawStat>> {
     match stat_at(dir, name) {

@@ -43,8 +43,19 @@ enum Shown {
     Base { at: TreePath, dress: Option<TreePath> },
     /// The lane's own content with mode and attributes of the base's path.
     Undressed { base: TreePath },
+    /// What a tree has at `at`, with this mode and these attributes where they are given.
+    As { tree: Tree, at: TreePath, dress: Option<(u32, Vec<Xattr>)> },
     /// Nothing.
     Gone,
+}
+
+/// One of the two trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tree {
+    /// The lane's.
+    Lane,
+    /// The base, or whatever was given as that.
+    Base,
 }
 
 /// A lane's tree with other content in places.
@@ -139,6 +150,32 @@ impl<'a> Composed<'a> {
         self.entry(path)
     }
 
+    /// `path` shows what one of the trees has at `at`, with another mode and other attributes where they are given. A
+    /// directory shows what is put into it and nothing else. Answers the entry.
+    pub fn show_as(
+        &mut self,
+        path: &TreePath,
+        tree: Tree,
+        at: &TreePath,
+        dress: Option<(u32, Vec<Xattr>)>,
+    ) -> Result<Option<Entry>> {
+        // What the lane shows at `at` may be made up itself.
+        let again = match (tree, self.shown.get(at)) {
+            (Tree::Lane, Some(Shown::Made { file, entry, xattrs })) => Some(Shown::Made {
+                file: open::again(file.as_fd())?,
+                entry: Box::new(Entry {
+                    mode: dress.as_ref().map_or(entry.mode, |(mode, _)| *mode),
+                    ..(**entry).clone()
+                }),
+                xattrs: dress.as_ref().map_or_else(|| xattrs.clone(), |(_, own)| own.clone()),
+            }),
+            _ => None,
+        };
+        let shown = again.unwrap_or_else(|| Shown::As { tree, at: at.clone(), dress });
+        self.shown.insert(path.clone(), shown);
+        self.entry(path)
+    }
+
     /// There is nothing at `path`.
     pub fn hide(&mut self, path: &TreePath) {
         self.shown.insert(path.clone(), Shown::Gone);
@@ -147,6 +184,13 @@ impl<'a> Composed<'a> {
     /// The lane's tree was put into other files with the same content: it is read from there from now on.
     pub fn stand_on(&mut self, lane: Box<dyn Source + 'a>) {
         self.lane = lane;
+    }
+
+    fn tree(&self, tree: Tree) -> &(dyn Source + 'a) {
+        match tree {
+            Tree::Lane => &*self.lane,
+            Tree::Base => &*self.base,
+        }
     }
 
     /// What is shown at `path`, if it is not the lane's own; what is below a hidden path is hidden as well.
@@ -184,6 +228,13 @@ impl Source for Composed<'_> {
                 Ok(dressed(self.base.entry(at)?, self.lane.entry(like)?))
             }
             Some(Shown::Undressed { base }) => Ok(dressed(self.lane.entry(path)?, self.base.entry(base)?)),
+            Some(Shown::As { tree, at, dress }) => {
+                let mut entry = self.tree(*tree).entry(at)?;
+                if let (Some(entry), Some((mode, _))) = (&mut entry, dress) {
+                    entry.mode = *mode;
+                }
+                Ok(entry)
+            }
             Some(Shown::Gone) => Ok(None),
         }
     }
@@ -192,7 +243,7 @@ impl Source for Composed<'_> {
         let mut names = match self.shown(path) {
             None | Some(Shown::Undressed { .. }) => self.lane.list(path)?,
             // A directory that the lane does not have: it holds what is shown in it and nothing else.
-            Some(Shown::Base { .. }) => Vec::new(),
+            Some(Shown::Base { .. } | Shown::As { .. }) => Vec::new(),
             Some(Shown::Made { .. }) => {
                 return Err(kernel::Error::new("openat2", path.as_bytes(), Errno::NOTDIR));
             }
@@ -235,6 +286,7 @@ impl Source for Composed<'_> {
             None | Some(Shown::Undressed { .. }) => self.lane.open(path),
             Some(Shown::Made { file, .. }) => open::again(file.as_fd()),
             Some(Shown::Base { at, .. }) => self.base.open(at),
+            Some(Shown::As { tree, at, .. }) => self.tree(*tree).open(at),
             Some(Shown::Gone) => Err(kernel::Error::new("openat2", path.as_bytes(), Errno::NOENT)),
         }
     }
@@ -246,6 +298,8 @@ impl Source for Composed<'_> {
             Some(Shown::Base { at, dress: None }) => self.base.xattrs(at),
             Some(Shown::Base { dress: Some(like), .. }) => self.lane.xattrs(like),
             Some(Shown::Undressed { base }) => self.base.xattrs(base),
+            Some(Shown::As { dress: Some((_, xattrs)), .. }) => Ok(xattrs.clone()),
+            Some(Shown::As { tree, at, dress: None }) => self.tree(*tree).xattrs(at),
             Some(Shown::Gone) => Err(kernel::Error::new("lgetxattr", path.as_bytes(), Errno::NOENT)),
         }
     }

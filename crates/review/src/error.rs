@@ -24,6 +24,14 @@ pub enum Error {
         /// The call that failed.
         source: kernel::Error,
     },
+    /// What is recorded of the base could not be read.
+    #[error("base: {path:?}: {why}")]
+    Base {
+        /// The entry.
+        path: TreePath,
+        /// Why.
+        why: String,
+    },
     /// A step in the origin or in the staging directory failed.
     #[error("{step}: {path:?}: {source}")]
     Step {

@@ -7,7 +7,8 @@
 //! itself later is covered by a blanket yes.
 //!
 //! Reading order: [`flat`] (changes as pairs of old and new) → [`diff`] → [`stat`] → [`patch`] →
-//! [`guard`] → [`select`] → [`plan`] → [`outcome`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`splice`] → [`composed`] → [`chosen`] → [`held`].
+//! [`guard`] → [`select`] → [`plan`] → [`outcome`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`splice`] → [`composed`] → [`chosen`] → [`held`];
+//! where the origin has changed [`merge`] → [`table`] → [`threeway`].
 
 pub mod apply;
 pub mod blob;
@@ -21,8 +22,8 @@ pub mod export;
 pub mod flat;
 pub mod guard;
 pub mod held;
-pub mod outcome;
 pub mod merge;
+pub mod outcome;
 pub mod overlap;
 pub mod patch;
 pub mod plan;
@@ -30,6 +31,7 @@ pub mod select;
 pub mod splice;
 pub mod stat;
 pub mod table;
+pub mod threeway;
 
 mod base85;
 mod read;

@@ -63,9 +63,16 @@ pub fn merge(three: Three<'_>) -> Merged {
     let endings = Endings::of(three);
     let (base, ours, theirs) = (endings.plain(base), endings.plain(ours), endings.plain(theirs));
     let three = Three { base: &base, ours: &ours, theirs: &theirs };
-    match run(three, keep(MARKER), &Names::default()) {
-        (Resolution::Conflict, _) => Merged::Conflict(regions(three)),
-        (_, merged) => Merged::Clean(endings.dressed(merged)),
+    // Where lines repeat, which of them is which is a guess. It counts where two ways of guessing agree.
+    let [first, second] = [Algorithm::Myers, Algorithm::Histogram]
+        .map(|algorithm| run(three, algorithm, keep(MARKER), &Names::default()));
+    match (first, second) {
+        ((Resolution::Complete, first), (Resolution::Complete, second))
+            if first == second && !could_meet(three) =>
+        {
+            Merged::Clean(endings.dressed(first))
+        }
+        _ => Merged::Conflict(regions(three)),
     }
 }
 
@@ -106,7 +113,11 @@ fn render(three: Three<'_>, how: Conflict, names: &Names) -> Option<Vec<u8>> {
     }
     let endings = Endings::of(three);
     let (base, ours, theirs) = (endings.plain(base), endings.plain(ours), endings.plain(theirs));
-    let (_, merged) = run(Three { base: &base, ours: &ours, theirs: &theirs }, how, names);
+    let three = Three { base: &base, ours: &ours, theirs: &theirs };
+    let (resolution, merged) = run(three, Algorithm::Myers, how, names);
+    let unmarked = resolution == Resolution::Complete && matches!(merge(three), Merged::Conflict(_));
+    // The conflict is which line is which: the other way of telling shows it.
+    let merged = if unmarked { run(three, Algorithm::Histogram, how, names).1 } else { merged };
     Some(endings.dressed(merged))
 }
 
@@ -116,10 +127,9 @@ fn keep(marker: usize) -> Conflict {
     Conflict::Keep { style: ConflictStyle::Merge, marker_size }
 }
 
-fn run(three: Three<'_>, how: Conflict, names: &Names) -> (Resolution, Vec<u8>) {
+fn run(three: Three<'_>, algorithm: Algorithm, how: Conflict, names: &Names) -> (Resolution, Vec<u8>) {
     let mut input = InternedInput::default();
-    // The algorithm of `git merge-file`, whose verdict ours is held against.
-    let merge = Merge::new(&mut input, three.ours, three.base, three.theirs, Algorithm::Myers);
+    let merge = Merge::new(&mut input, three.ours, three.base, three.theirs, algorithm);
     let labels = Labels {
         ancestor: None,
         current: Some(names.ours.as_slice().into()),
@@ -148,8 +158,50 @@ struct Edit {
 
 fn edits(base: &[u8], side: &[u8]) -> Vec<Edit> {
     let input = InternedInput::new(byte_lines(base), byte_lines(side));
-    let diff = Diff::compute(Algorithm::Myers, &input);
+    let mut diff = Diff::compute(Algorithm::Myers, &input);
+    diff.postprocess_lines(&input);
     diff.hunks().map(|hunk| Edit { base: hunk.before, side: hunk.after }).collect()
+}
+
+/// True where edits of the two sides touch if one of them is seen a few lines higher or lower, at a place where it is the
+/// same edit: lines that were put between equal ones have several.
+fn could_meet(three: Three<'_>) -> bool {
+    let lines = |content| byte_lines(content).collect::<Vec<_>>();
+    let (base, ours_lines, theirs_lines) = (lines(three.base), lines(three.ours), lines(three.theirs));
+    let (ours, theirs) = (edits(three.base, three.ours), edits(three.base, three.theirs));
+    let mut others = theirs.iter().map(|edit| (edit, reach(edit, &base, &theirs_lines))).peekable();
+    for edit in &ours {
+        let mine = reach(edit, &base, &ours_lines);
+        while others.next_if(|(_, other)| other.end < mine.start).is_some() {}
+        let mut near = others.clone().take_while(|(_, other)| other.start <= mine.end);
+        let is_same = |other: &Edit| {
+            edit.base == other.base
+                && ours_lines.get(index(&edit.side)) == theirs_lines.get(index(&other.side))
+        };
+        if near.any(|(other, reach)| reach.end >= mine.start && !is_same(other)) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The stretch of the base over which an edit can be seen.
+fn reach(edit: &Edit, base: &[&[u8]], side: &[&[u8]]) -> std::ops::Range<u32> {
+    let (start, end) = (edit.base.start as usize, edit.base.end as usize);
+    // The lines that came, or those that went, and the lines around them.
+    let (block, before, after) = match (start == end, edit.side.is_empty()) {
+        (true, _) => (&side[index(&edit.side)], &base[..start], &base[end..]),
+        (_, true) => (&base[start..end], &base[..start], &base[end..]),
+        _ => return edit.base.clone(),
+    };
+    let up = before.iter().rev().zip(block.iter().rev().cycle()).take_while(|(a, b)| a == b).count();
+    let down = after.iter().zip(block.iter().cycle()).take_while(|(a, b)| a == b).count();
+    let line = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    line(start - up)..line(end + down)
+}
+
+fn index(range: &std::ops::Range<u32>) -> std::ops::Range<usize> {
+    range.start as usize..range.end as usize
 }
 
 /// Where edits of both sides meet.
@@ -174,12 +226,17 @@ fn regions(three: Three<'_>) -> Vec<Region> {
         let base = group[0].1.base.start..end;
         let is_both = group.iter().any(|(lane, _)| *lane) && group.iter().any(|(lane, _)| !*lane);
         let (mine, other) = (place(&base, &ours), place(&base, &theirs));
-        let range = |range: &std::ops::Range<u32>| range.start as usize..range.end as usize;
-        let same = || ours_lines.get(range(&mine)) == theirs_lines.get(range(&other));
+        let same = || ours_lines.get(index(&mine)) == theirs_lines.get(index(&other));
         if is_both && !same() {
             let shown = |range: std::ops::Range<u32>| (range.start + 1, range.end - range.start);
             found.push(Region { base: shown(base), ours: shown(mine), theirs: shown(other) });
         }
+    }
+    if found.is_empty() {
+        // No two edits meet, but what is an edit is in doubt: the whole of it is told.
+        let whole = |lines: &[&[u8]]| (1, u32::try_from(lines.len()).unwrap_or(u32::MAX));
+        let base = whole(&lines(three.base));
+        found.push(Region { base, ours: whole(&ours_lines), theirs: whole(&theirs_lines) });
     }
     found
 }
@@ -187,7 +244,9 @@ fn regions(three: Three<'_>) -> Vec<Region> {
 /// Where a stretch of the base, which cuts through none of the edits, stands in the edited content.
 fn place(base: &std::ops::Range<u32>, edits: &[Edit]) -> std::ops::Range<u32> {
     let moved = |line: u32, edit: &Edit| line - edit.base.end + edit.side.end;
-    let before = edits.iter().rev().find(|edit| edit.base.end < base.start || edit.base.end == base.start && edit.base.start < base.start);
+    let before = edits.iter().rev().find(|edit| {
+        edit.base.end < base.start || edit.base.end == base.start && edit.base.start < base.start
+    });
     let start = before.map_or(base.start, |edit| moved(base.start, edit));
     let last = edits.iter().rev().find(|edit| edit.base.end <= base.end);
     let end = last.map_or(base.end, |edit| moved(base.end, edit));

@@ -12,6 +12,7 @@ use crate::error::{Reading as _, Result};
 use crate::flat::{self, Pair};
 use crate::guard::{Guard, git_internal};
 use crate::select::Selection;
+use crate::threeway::Clash;
 
 mod settle;
 
@@ -22,8 +23,8 @@ use settle::{Item, drop_empty_dirs, settle};
 pub struct Drifted {
     /// Where.
     pub path: TreePath,
-    /// What happened to it, in a word or two.
-    pub what: String,
+    /// Why it is not touched.
+    pub why: Why,
 }
 
 /// What is to be planned.
@@ -108,6 +109,8 @@ pub enum Why {
     GitInternal,
     /// The origin changed meanwhile: what happened there.
     Drifted(String),
+    /// The lane's change and that of the origin do not go together.
+    Conflict(Clash),
     /// A socket or a device cannot be kept.
     Unsupported(Kind),
     /// It could not be read: the reason.
@@ -306,7 +309,7 @@ fn judge(
     base: &dyn Source,
     lane: &dyn Source,
 ) -> Result<()> {
-    let drift: BTreeMap<&TreePath, &str> = wish.drift.iter().map(|d| (&d.path, d.what.as_str())).collect();
+    let drift: BTreeMap<&TreePath, &Why> = wish.drift.iter().map(|d| (&d.path, &d.why)).collect();
     let gaps: BTreeMap<&TreePath, &str> =
         wish.set.gaps.iter().map(|(path, why)| (path, why.as_str())).collect();
     for item in items {
@@ -319,8 +322,8 @@ fn judge(
             kind.filter(|k| matches!(k, Kind::Socket | Kind::CharDevice | Kind::BlockDevice))
         {
             Some(Why::Unsupported(kind))
-        } else if let Some(what) = paths().find_map(|path| drift.get(path)) {
-            Some(Why::Drifted((*what).to_owned()))
+        } else if let Some(why) = paths().find_map(|path| drift.get(path)) {
+            Some((*why).clone())
         } else if let Some(why) = paths().find_map(|path| gaps.get(path)) {
             Some(Why::Gap((*why).to_owned()))
         } else if item.whole {

@@ -54,6 +54,22 @@ impl Selection {
         if paths.is_empty() { Selection::All } else { Selection::Paths(paths) }
     }
 
+    /// The same with further paths: where the original has what was asked for under other names.
+    pub fn also(self, further: Vec<TreePath>) -> Selection {
+        match self {
+            Selection::All => Selection::All,
+            Selection::Paths(mut paths) => {
+                paths.extend(further);
+                Selection::Paths(paths)
+            }
+            Selection::Exact(mut exact) => {
+                exact.own.extend(further.iter().cloned());
+                exact.paths.extend(further);
+                Selection::Exact(exact)
+            }
+        }
+    }
+
     /// True where `path` is asked for.
     pub fn covers(&self, path: &TreePath) -> bool {
         match self {

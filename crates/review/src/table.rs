@@ -23,8 +23,7 @@ pub enum Did {
 
 impl Did {
     /// All of them.
-    pub const ALL: [Did; 6] =
-        [Did::Nothing, Did::Meta, Did::Content, Did::Retype, Did::Delete, Did::Add];
+    pub const ALL: [Did; 6] = [Did::Nothing, Did::Meta, Did::Content, Did::Retype, Did::Delete, Did::Add];
 
     /// The word for it.
     pub fn word(self) -> &'static str {

@@ -5,7 +5,7 @@
 //! read the environment, or write the origin.
 //!
 //! Reading order: [`origin`] → [`choose`] → [`layer_place`] → [`home`] → [`base`] → [`contract`] →
-//! [`overlay`], [`copy`] → [`pool`], [`stack`], [`seal`], [`fork`], [`links`] → [`manifest`] → [`drift`] → [`recover`].
+//! [`overlay`], [`copy`] → [`pool`], [`stack`], [`seal`], [`fork`], [`links`] → [`manifest`] → [`drift`] → [`kept`], [`old_contents`] → [`recover`].
 
 pub mod base;
 pub mod choose;
@@ -18,11 +18,13 @@ pub mod fork;
 pub mod git;
 pub mod git_objects;
 pub mod home;
+pub mod kept;
 pub mod layer_place;
 pub mod links;
 pub mod manifest;
 mod measure;
 pub mod mountinfo;
+pub mod old_contents;
 pub mod origin;
 pub mod overlay;
 pub mod pool;
@@ -39,6 +41,7 @@ pub use drift::{Drift, Drifted, drift, drift_all, drift_seen};
 pub use error::{Error, Result};
 pub use fork::{Forked, Making, Sharing, WhyCopied};
 pub use home::{LaneHome, Layers, MountMode};
+pub use kept::{Kept, KeptState};
 pub use layer_place::{LayerPlace, PlaceWhy, Placed, place};
 pub use manifest::{Manifest, RecordOptions, Recording, record};
 pub use mountinfo::MountTable;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use engine::ops::keep::{KeepRequest, KeepView, LeftOut, LeftOutWhy};
+use engine::ops::keep::{Clash, ConflictView, Conflicts, Did, KeepRequest, KeepView, LeftOut, LeftOutWhy};
 use engine::selection::{Digest, Selection};
 use engine::view::LaneView;
 
@@ -22,9 +22,11 @@ mod patch;
 
 /// Bring what a lane changed into the original.
 ///
-/// All of the selection arrives, or nothing of it. Files that changed in the original meanwhile stay as they are
-/// there and are listed. Files that run by themselves later (hooks, editor tasks, CI, agent settings, new programs)
-/// are left out unless their own path is named. What is inside .git is never kept.
+/// All of the selection arrives, or nothing of it. Where a file changed in the original meanwhile, the changes of both
+/// sides are put together; renames are followed. Where both changed the same lines, or one deleted what the other
+/// changed, the file stays as it is in the original and is listed. Files that run by themselves later (hooks, editor
+/// tasks, CI, agent settings, new programs) are left out unless their own path is named. What is inside .git is never
+/// kept.
 ///
 /// Parts of files: `--hunk ID` keeps single hunks, `-i` asks about each, and what was ticked can be saved and kept later
 /// with `--selection FILE`. What is not kept stays in the lane.
@@ -62,6 +64,12 @@ pub(crate) struct Args {
     /// For `--as patch`: write it to a new file.
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
+
+    /// Where original and lane changed the same: `stop` leaves the file as it is in the original; `markers` writes both
+    /// versions of the lines between markers (other conflicts stop); `ours` takes the original's side, `theirs` the
+    /// lane's. As in git, for a merge into the original.
+    #[arg(long, value_name = "HOW", default_value = "stop", value_parser = conflicts)]
+    conflicts: Conflicts,
 
     /// Keep set-user-id and set-group-id bits too.
     #[arg(long)]
@@ -172,6 +180,13 @@ fn check(args: &Args) -> Result<()> {
     Ok(())
 }
 
+fn conflicts(word: &str) -> std::result::Result<Conflicts, String> {
+    let all = [Conflicts::Stop, Conflicts::Markers, Conflicts::Ours, Conflicts::Theirs];
+    all.into_iter()
+        .find(|how| how.word() == word)
+        .ok_or_else(|| "one of: stop, markers, ours, theirs".to_owned())
+}
+
 /// Plans, asks, does.
 pub(crate) fn run(context: &mut Context, mut args: Args) -> Result<u8> {
     check(&args)?;
@@ -180,6 +195,7 @@ pub(crate) fn run(context: &mut Context, mut args: Args) -> Result<u8> {
     let (lane, paths) = split_lane(&engine, &dir, std::mem::take(&mut args.operands))?;
     let picked = &args.picked;
     let mut request = KeepRequest { dir, lane, paths, set_id: args.set_id, ..KeepRequest::default() };
+    request.conflicts = args.conflicts;
     request.hunks.clone_from(&picked.hunk);
     request.record = picked.save_selection.is_some();
     if let Some(text) = &picked.digest {
@@ -241,7 +257,7 @@ fn read(file: &Path) -> Result<Vec<u8>> {
 
 fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
     let ui = &mut context.ui;
-    let complete = view.left_out.is_empty();
+    let complete = view.is_complete();
     let code = if complete { exit_code::DONE } else { exit_code::NOT_DONE };
     if ui.json {
         ui.document(&wire::Keep::new(view, dry_run))?;
@@ -271,6 +287,7 @@ fn answer(context: &mut Context, view: &KeepView, dry_run: bool) -> Result<u8> {
             ui.say(&format!("next: lane discard {lane}"));
         }
     }
+    merged(ui, view);
     left_out(ui, view);
     for (_, path) in &view.set_id_dropped {
         ui.tell(&format!(
@@ -319,14 +336,81 @@ fn steps(ui: &mut Ui, view: &KeepView) -> Result<()> {
     Ok(())
 }
 
+/// What was put together of both sides, and what was settled as the caller wished.
+fn merged(ui: &Ui, view: &KeepView) {
+    let settled = |path: &tree::TreePath| {
+        view.conflicts.iter().any(|at| at.path == *path && at.settled == Some(Conflicts::Markers))
+    };
+    for at in view.merged.iter().filter(|at| !settled(&at.path)) {
+        let path = escape::name(at.path.as_bytes());
+        match &at.lane_path {
+            Some(lane_path) => {
+                ui.say(&format!(
+                    "{} goes to {path}, its name in the original",
+                    escape::name(lane_path.as_bytes())
+                ));
+            }
+            None => ui.say(&format!("merged with the original's changes: {path}")),
+        }
+    }
+    for at in view.conflicts.iter().filter(|at| at.settled.is_some()) {
+        let how = match at.settled {
+            Some(Conflicts::Markers) => "both versions of the lines are in it, between markers",
+            Some(Conflicts::Theirs) => "the lane's side was taken",
+            _ => "the original's side stays",
+        };
+        let line = format!("conflict in {} ({}): {how}", escape::name(at.path.as_bytes()), clash(&at.clash));
+        ui.tell(&ui.paint_err(Role::Warn, &line));
+    }
+}
+
+/// A conflict in words.
+fn clash(clash: &Clash) -> String {
+    match clash {
+        Clash::BaseUnknown => "what both started from is not known any more".to_owned(),
+        Clash::Lines(regions) => {
+            let shown = |(first, len): (u32, u32)| match len {
+                0 | 1 => first.to_string(),
+                len => format!("{first}-{}", first + len - 1),
+            };
+            let places: Vec<String> = regions.iter().take(5).map(|region| shown(region.ours)).collect();
+            let more = if regions.len() > places.len() { ", …" } else { "" };
+            format!("the same lines were changed in the original: {}{more}", places.join(", "))
+        }
+        Clash::Binary => "a binary file that was changed in the original too".to_owned(),
+        Clash::Mode => "the original has another new mode".to_owned(),
+        Clash::Attributes => "the original has other attributes".to_owned(),
+        Clash::Did { lane, original } => {
+            format!("{} in the lane, {} in the original", did(*lane), did(*original))
+        }
+        Clash::Renamed(to) => format!("renamed in the original, to {}", escape::name(to.as_bytes())),
+        Clash::RenamedInLane(original) => format!("renamed in the lane, {} in the original", did(*original)),
+        Clash::PlaceTaken => "something else stands at its new place".to_owned(),
+        Clash::NotInDirectory(dir) => {
+            format!("{} is no directory in the original any more", escape::name(dir.as_bytes()))
+        }
+    }
+}
+
+fn did(did: Did) -> &'static str {
+    match did {
+        Did::Nothing => "unchanged",
+        Did::Meta => "given another mode",
+        Did::Content => "changed",
+        Did::Retype => "replaced by something else",
+        Did::Delete => "deleted",
+        Did::Add => "made",
+    }
+}
+
 fn left_out(ui: &Ui, view: &KeepView) {
     if view.left_out.is_empty() {
         return;
     }
-    list_left_out(ui, &view.lane, &view.left_out);
+    list_left_out(ui, &view.lane, &view.left_out, &view.conflicts);
 }
 
-fn list_left_out(ui: &Ui, lane: &LaneView, left_out: &[LeftOut]) {
+fn list_left_out(ui: &Ui, lane: &LaneView, left_out: &[LeftOut], conflicts: &[ConflictView]) {
     let is_guarded = |left: &&LeftOut| left.why == LeftOutWhy::Guarded;
     let (guarded, others): (Vec<_>, Vec<_>) = left_out.iter().partition(is_guarded);
     for (head, part) in [("left out", others), ("left out, because it runs by itself later", guarded)] {
@@ -335,13 +419,15 @@ fn list_left_out(ui: &Ui, lane: &LaneView, left_out: &[LeftOut]) {
         }
         ui.tell(&ui.paint_err(Role::Warn, &format!("{head}: {}", paths_word(part.len()))));
         for left in part {
-            // Its own word says it already.
-            let detail = if left.detail.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", escape::name(&left.detail))
+            let conflict = conflict_of(conflicts, left);
+            let detail = match conflict {
+                Some(conflict) => format!(": {}", clash(&conflict.clash)),
+                // Its own word says it already.
+                None if left.detail.is_empty() => String::new(),
+                None => format!(": {}", escape::name(&left.detail)),
             };
-            ui.tell(&format!("  {} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why)));
+            let why = if conflict.is_some() { "conflict" } else { reason(left.why) };
+            ui.tell(&format!("  {} ({why}{detail})", escape::name(left.path.as_bytes())));
         }
     }
     let first =
@@ -349,9 +435,19 @@ fn list_left_out(ui: &Ui, lane: &LaneView, left_out: &[LeftOut]) {
     if let Some(path) = first(LeftOutWhy::Guarded) {
         ui.say(&format!("hint: name a path to keep it: `lane keep {} {path}`", lane.name));
     }
-    if first(LeftOutWhy::Drifted).is_some() {
+    let stopped = |at: &&ConflictView| at.settled.is_none();
+    if conflicts.iter().any(|at| stopped(&at) && matches!(at.clash, Clash::Lines(_))) {
+        ui.say(
+            "hint: `--conflicts markers` writes both versions of such lines; `ours` and `theirs` take one",
+        );
+    }
+    if first(LeftOutWhy::Drifted).is_some() || conflicts.iter().any(|at| stopped(&at)) {
         ui.say(&format!("hint: `lane export {}` writes the lane's state beside the original", lane.name));
     }
+}
+
+fn conflict_of<'v>(conflicts: &'v [ConflictView], left: &LeftOut) -> Option<&'v ConflictView> {
+    conflicts.iter().find(|at| (&at.root, &at.path) == (&left.root, &left.path))
 }
 
 /// Why a change stays in the lane, in words.

@@ -3,7 +3,7 @@
 use engine::only_here::OnlyHere;
 use engine::ops::discard::DiscardAnswer;
 use engine::ops::export::ExportAnswer;
-use engine::ops::keep::{KeepView, LeftOut, StepView};
+use engine::ops::keep::{Clash, ConflictView, Conflicts, KeepView, LeftOut, MergedView, StepView};
 use engine::ops::run::RunAnswer;
 use engine::ops::stop::StopAnswer;
 use engine::policy::CheckView;
@@ -131,6 +131,40 @@ pub(crate) struct Keep {
     git_internal: u64,
     bytes: u64,
     checks: Vec<Check>,
+    merged: Vec<Merged>,
+    conflicts: Vec<Conflict>,
+}
+
+#[derive(Debug, Serialize)]
+struct Merged {
+    root: String,
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    /// Where the lane has it, if elsewhere.
+    lane_path: Option<String>,
+    content: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Conflict {
+    root: String,
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    what: &'static str,
+    lane: Option<&'static str>,
+    original: Option<&'static str>,
+    regions: Vec<Region>,
+    settled: Option<&'static str>,
+}
+
+/// Lines from 1: first and number, in the base, the original, the lane.
+#[derive(Debug, Serialize)]
+struct Region {
+    base: [u32; 2],
+    original: [u32; 2],
+    lane: [u32; 2],
 }
 
 /// A check that a rule asks for.
@@ -173,7 +207,7 @@ impl Keep {
             lane_id: view.lane.id.clone(),
             id: view.id.clone(),
             dry_run,
-            complete: view.left_out.is_empty(),
+            complete: view.is_complete(),
             kept: view.steps.iter().map(Step::new).collect(),
             left_out: view.left_out.iter().map(Left::new).collect(),
             set_id_dropped: view
@@ -184,6 +218,44 @@ impl Keep {
             git_internal: view.git_internal,
             bytes: view.bytes,
             checks: view.checks.iter().map(Check::new).collect(),
+            merged: view.merged.iter().map(Merged::new).collect(),
+            conflicts: view.conflicts.iter().map(Conflict::new).collect(),
+        }
+    }
+}
+
+impl Merged {
+    fn new(merged: &MergedView) -> Merged {
+        let (inner, path_bytes) = text(merged.path.as_bytes());
+        let lane_path = merged.lane_path.as_ref().map(|at| text(at.as_bytes()).0);
+        Merged { root: path(&merged.root).0, path: inner, path_bytes, lane_path, content: merged.content }
+    }
+}
+
+impl Conflict {
+    fn new(conflict: &ConflictView) -> Conflict {
+        let (inner, path_bytes) = text(conflict.path.as_bytes());
+        let (lane, original) = match &conflict.clash {
+            Clash::Did { lane, original } => (Some(lane.word()), Some(original.word())),
+            _ => (None, None),
+        };
+        let regions = match &conflict.clash {
+            Clash::Lines(regions) => regions.as_slice(),
+            _ => &[],
+        };
+        let pair = |(first, len): (u32, u32)| [first, len];
+        Conflict {
+            root: path(&conflict.root).0,
+            path: inner,
+            path_bytes,
+            what: conflict.clash.word(),
+            lane,
+            original,
+            regions: regions
+                .iter()
+                .map(|at| Region { base: pair(at.base), original: pair(at.ours), lane: pair(at.theirs) })
+                .collect(),
+            settled: conflict.settled.map(Conflicts::word),
         }
     }
 }

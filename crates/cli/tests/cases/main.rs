@@ -21,6 +21,8 @@ mod names;
 mod refusals;
 mod streams;
 mod supervision;
+mod three_way;
+mod three_way_table;
 mod view;
 mod walls;
 mod world;

@@ -6,7 +6,7 @@
 use review::apply::Settled;
 use tree::dir::DirTree;
 use workspace::home::LaneHome;
-use workspace::manifest::Manifest;
+use workspace::manifest::{Advance, Manifest};
 
 use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
@@ -65,7 +65,10 @@ fn advance(engine: &Engine, settled: &Settled) -> Result<()> {
             }
         }
     }
-    manifest.advance(&settled.paths, &also, &open(settled)?, home.dir(), index)?;
+    // The record names of what is new the topmost path only.
+    let joined = workspace::Kept::load(home.dir(), index)?.joined();
+    let advance = Advance { paths: &settled.paths, whole: &settled.paths, also: &also, except: &joined };
+    manifest.advance(&advance, &open(settled)?, home.dir(), index)?;
     Ok(())
 }
 

@@ -14,10 +14,13 @@ use review::choice::{Choice, Take};
 use review::chosen::Chosen;
 use review::composed::Composed;
 use review::plan::{KeepPlan, Skipped, Step, Why, Wish};
+pub use review::table::Did;
+use review::threeway::Joined;
 use serde_json::json;
-use tree::TreePath;
 use tree::dir::DirTree;
-use workspace::manifest::{self, Manifest};
+use tree::{Source, TreePath};
+use workspace::Kept;
+use workspace::manifest::{self, Advance, Manifest};
 
 use crate::clock;
 use crate::describe;
@@ -27,11 +30,13 @@ use crate::find;
 use crate::guarding;
 use crate::keeping;
 use crate::lane::{self, OpenLane, OpenRoot, RootDelta};
+use crate::merging::{self, Ground};
+pub use crate::merging::{Clash, ConflictView, Conflicts, MergedView};
 use crate::monitor::{Event, Monitor};
 use crate::picking::{self, Asked, RootWish, Seen, wishes};
 use crate::policy::{CheckView, Gate, Planned};
 use crate::selection::{Digest, SelectedFile, Selection};
-use crate::view::{DriftView, LaneView};
+use crate::view::LaneView;
 
 mod agents;
 mod bring;
@@ -60,6 +65,8 @@ pub struct KeepRequest {
     pub selection: Option<Selection>,
     /// Only if the lane's changes still have this digest, which a diff answered.
     pub digest: Option<Digest>,
+    /// What is done where both sides changed the same.
+    pub conflicts: Conflicts,
     /// Answer what is kept as a selection ([`PreparedKeep::selection`]).
     pub record: bool,
 }
@@ -159,12 +166,24 @@ pub struct KeepView {
     pub set_id_dropped: Vec<(PathBuf, TreePath)>,
     /// What the lane has to pass first.
     pub checks: Vec<CheckView>,
+    /// What does not go together with the original as it is now.
+    pub conflicts: Vec<ConflictView>,
+    /// What was put together of both sides.
+    pub merged: Vec<MergedView>,
+}
+
+impl KeepView {
+    /// True where all that was asked for is done, and nothing is left to a person.
+    pub fn is_complete(&self) -> bool {
+        self.left_out.is_empty() && !self.conflicts.iter().any(ConflictView::is_open)
+    }
 }
 
 /// The plan for one root, with the tree that it is carried out from.
 struct RootPlan {
     plan: KeepPlan,
     inside: Composed<'static>,
+    joined: Vec<Joined>,
 }
 
 /// A plan that can be carried out once.
@@ -226,22 +245,25 @@ fn prepare_without(
         bytes: 0,
         set_id_dropped: Vec::new(),
         checks: Vec::new(),
+        conflicts: Vec::new(),
+        merged: Vec::new(),
     };
+    let ground = Ground::new(engine, &lane, drift);
     let gate = Gate::new(&lane, &deltas)?;
     let mut roots = Vec::new();
     for ((root, delta), wish) in lane.roots.iter().zip(deltas).zip(wishes) {
-        let inside = Composed::new(root.workspace.lane_tree()?, root.workspace.base_tree()?);
+        let inside = Composed::new(root.workspace.lane_tree()?, Box::new(merging::origin_of(root)?));
         let Some(wish) = wish else {
             // What was asked for lies in other roots.
-            roots.push(RootPlan { plan: KeepPlan::default(), inside });
+            roots.push(RootPlan { plan: KeepPlan::default(), inside, joined: Vec::new() });
             continue;
         };
         let suspect = is_everything && view.lane.base.other_boot;
         let place = lane.home.dir().fd.as_fd();
         // Only who is inside could change it between this look and the keep.
         let seen = seen.as_ref().filter(|_| is_live);
-        let job = RootJob { wish, inside, place, seen, suspect, set_id: request.set_id, refused };
-        roots.push(plan_root(root, delta, job, &drift, &mut view)?);
+        let job = RootJob { wish, inside, place, seen, suspect, request, refused };
+        roots.push(plan_root((&ground, &lane, root), delta, job, &mut view)?);
     }
     let selection = selection.map(|selection| record(selection, &view));
     Ok(PreparedKeep { view, lane, roots, gate, selection, lock })
@@ -304,16 +326,15 @@ struct RootJob<'j> {
     /// What was looked at, where somebody inside could still change it.
     seen: Option<&'j Seen>,
     suspect: bool,
-    set_id: bool,
+    request: &'j KeepRequest,
     /// What is kept clear of.
     refused: &'j [Refused],
 }
 
 fn plan_root(
-    root: &OpenRoot,
+    (ground, lane, root): (&Ground, &OpenLane, &OpenRoot),
     delta: RootDelta,
     job: RootJob<'_>,
-    drift: &[DriftView],
     view: &mut KeepView,
 ) -> Result<RootPlan> {
     let base = root.workspace.base_tree()?;
@@ -333,20 +354,25 @@ fn plan_root(
             return Err(EngineError::MovedOn { name: view.lane.name.clone(), moved });
         }
     }
-    let Chosen { set, selection, tree: inside } = chosen;
-    let (suspect, set_id) = (job.suspect, job.set_id);
+    let Chosen { set, selection, tree: mut inside } = chosen;
+    let (suspect, request) = (job.suspect, job.request);
+    let together = ground.resolve(lane, root, (&set, &*base), &mut inside, request.conflicts)?;
+    let resolved = together.resolved;
+    let followed = resolved.followed.iter().filter(|(lane_path, _)| selection.covers(lane_path));
+    let followed = followed.map(|(_, place)| place.clone()).collect();
+    let selection = selection.also(followed);
     let refused: Vec<&Refused> = job.refused.iter().filter(|at| at.root == delta.index).collect();
-    let mut drift: Vec<review::plan::Drifted> = drift
-        .iter()
-        .filter(|at| at.root == delta.root)
-        .map(|at| review::plan::Drifted { path: at.path.clone(), what: at.kind.word().to_owned() })
-        .collect();
+    let mut stopped = resolved.stopped;
     // The plan keeps clear of them as of what has drifted.
-    drift.extend(
-        refused.iter().map(|at| review::plan::Drifted { path: at.path.clone(), what: String::new() }),
-    );
-    let wish = Wish { set: &set, selection: &selection, drift: &drift, set_id };
-    let mut plan = review::plan::plan(&wish, &*base, &inside)?;
+    stopped.extend(refused.iter().map(|at| {
+        let why = Why::Drifted(String::new());
+        review::plan::Drifted { path: at.path.clone(), why }
+    }));
+    let wish = Wish { set: &resolved.set, selection: &selection, drift: &stopped, set_id: request.set_id };
+    let against = together.origin.as_ref().map_or(&*base, |origin| origin as &dyn Source);
+    let mut plan = review::plan::plan(&wish, against, &inside)?;
+    let known = || resolved.settled.iter().chain(resolved.followed.keys());
+    plan.unmatched.retain(|asked| !known().any(|path| path.starts_with(asked)));
     if let Some(path) = plan.unmatched.first() {
         return Err(EngineError::NothingThere { path: path.clone() });
     }
@@ -381,7 +407,22 @@ fn plan_root(
             None => view.git_internal += 1,
         }
     }
-    Ok(RootPlan { plan, inside })
+    let asked = resolved.conflicts.into_iter().filter(|at| selection.covers(&at.path));
+    view.conflicts.extend(asked.map(|at| ConflictView {
+        root: delta.root.clone(),
+        path: at.path,
+        clash: at.clash,
+        settled: at.settled,
+    }));
+    let done: BTreeSet<&TreePath> = plan.steps.iter().map(Step::path).collect();
+    let joined: Vec<Joined> = resolved.joined.into_iter().filter(|at| done.contains(&at.path)).collect();
+    view.merged.extend(joined.iter().map(|at| MergedView {
+        root: delta.root.clone(),
+        path: at.path.clone(),
+        lane_path: at.lane_path.clone(),
+        content: at.content,
+    }));
+    Ok(RootPlan { plan, inside, joined })
 }
 
 /// The paths, old and new, of what is taken in parts.
@@ -411,6 +452,7 @@ fn left_out(root: &Path, skipped: &Skipped) -> Option<LeftOut> {
         Why::GitInternal => return None,
         Why::Guarded(reason) => (LeftOutWhy::Guarded, reason.clone()),
         Why::Drifted(what) => (LeftOutWhy::Drifted, what.clone()),
+        Why::Conflict(clash) => (LeftOutWhy::Conflict, clash.word().to_owned()),
         Why::Unsupported(kind) => (LeftOutWhy::CannotCarry, format!("{kind:?}").to_lowercase()),
         Why::Gap(reason) => (LeftOutWhy::CannotCarry, reason.clone()),
         Why::NeedsParent(parent) => (LeftOutWhy::Conflict, format!("{} is left out", shown(parent))),
@@ -522,6 +564,7 @@ impl PreparedKeep {
         let origin = DirTree::open(path).doing(|| format!("open {}", path.display()))?;
         let (journal, staging) = (keeping::journal_dir(engine, path)?, keeping::staging(engine, path)?);
         let touched = touched(&planned.plan);
+        let whole = planned.plan.steps.iter().filter_map(moved_whole).collect();
         let mut ready = Ready {
             index: root.index,
             path: path.clone(),
@@ -531,6 +574,8 @@ impl PreparedKeep {
             also: Vec::new(),
             journal,
             staging,
+            whole,
+            joined: Vec::new(),
         };
         if planned.plan.steps.is_empty() {
             return Ok(ready);
@@ -552,6 +597,12 @@ impl PreparedKeep {
         let paths: Vec<TreePath> = ready.touched.iter().chain(&ready.also).cloned().collect();
         before.set_aside(&paths, self.lane.home.dir(), &keeping::base::aside_name(id, root.index))?;
         ready.before = Some(before);
+        // Noted before it is done: where it is not done, what stands in the original says so.
+        let home = self.lane.home.dir();
+        let mut kept = Kept::load(home, root.index)?;
+        merging::note(&planned.plan, &planned.joined, &*root.workspace.lane_tree()?, &mut kept)?;
+        kept.save(home, root.index)?;
+        ready.joined = kept.joined();
         Ok(ready)
     }
 
@@ -588,6 +639,18 @@ struct Ready {
     also: Vec<TreePath>,
     journal: PathBuf,
     staging: Option<PathBuf>,
+    /// Directories that come with all that is in them.
+    whole: Vec<TreePath>,
+    /// Where the original will hold more than the lane: what the lane has is the base there.
+    joined: Vec<TreePath>,
+}
+
+/// The directory that came with all that is in it.
+fn moved_whole(step: &Step) -> Option<TreePath> {
+    match step {
+        Step::MoveDir { to, .. } => Some(to.clone()),
+        _ => None,
+    }
 }
 
 impl Ready {
@@ -598,7 +661,9 @@ impl Ready {
     /// What was kept is the lane's base from here on.
     fn advance(&self, home: &workspace::home::HomeDir, monitor: &mut dyn Monitor) -> bool {
         let Some(before) = &self.before else { return true };
-        let done = before.advance(&self.touched, &self.also, &self.origin, home, self.index);
+        let advance =
+            Advance { paths: &self.touched, whole: &self.whole, also: &self.also, except: &self.joined };
+        let done = before.advance(&advance, &self.origin, home, self.index);
         if let Err(error) = &done {
             monitor.event(Event::Warning(&format!("the base of the lane: {error}")));
         }

@@ -92,7 +92,10 @@ fn a_side_that_is_chosen_wins_where_both_changed_the_same_and_nowhere_else() {
     let text = three("1\n2\n3\n4\n5\n", "1\nA\n3\n4\nfive\n", "one\n2\n3\nB\n5\n");
     assert!(matches!(merge(text), Merged::Conflict(_)), "touching lines");
     let settled = |for_lane| String::from_utf8(settle(text, for_lane).expect("text")).expect("text");
-    assert_eq!((settled(false).as_str(), settled(true).as_str()), ("1\nA\n3\n4\nfive\n", "one\n2\n3\nB\n5\n"));
+    assert_eq!(
+        (settled(false).as_str(), settled(true).as_str()),
+        ("1\nA\n3\n4\nfive\n", "one\n2\n3\nB\n5\n")
+    );
     let apart = three("1\n2\n3\n4\n5\n6\n", "1\nA\n3\n4\n5\n6\n", "1\nB\n3\n4\n5\nsix\n");
     assert_eq!(settle(apart, false).as_deref(), Some(b"1\nA\n3\n4\n5\nsix\n".as_slice()));
 }

@@ -231,8 +231,8 @@ fn set_id_bits_come_only_where_they_were_asked_for() {
 fn drifted_paths_are_left_out_and_the_rest_is_kept() {
     let world = World::new(fill_rich, change_rich);
     let drift = [
-        Drifted { path: path("src/edit.txt"), what: "modified".to_owned() },
-        Drifted { path: path("lib/part3.rs"), what: "modified".to_owned() },
+        Drifted { path: path("src/edit.txt"), why: Why::Drifted("modified".to_owned()) },
+        Drifted { path: path("lib/part3.rs"), why: Why::Drifted("modified".to_owned()) },
     ];
     let plan = world.plan_of(&[], &drift, false);
     world.execute(&plan, &NoFaults).expect("kept");

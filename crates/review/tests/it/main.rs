@@ -7,6 +7,7 @@ mod exports;
 mod faults;
 mod guards;
 mod keeps;
+mod merges;
 mod parts;
 mod patches;
 mod random;

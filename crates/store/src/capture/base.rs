@@ -2,7 +2,7 @@
 //! has its base after the origin has moved on.
 //!
 //! Invariant: what was stored for a path once stays: the base of a path is what stood there when the lane first
-//! changed it.
+//! changed it. Only where the caller knows that the base has become another one (by a keep) it is stored anew.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
@@ -26,12 +26,14 @@ pub struct BaseContents {
 }
 
 impl Writer<'_> {
-    /// Stores what `base` holds under `paths`, beside what `previous` has already. Nothing below a path is looked at.
+    /// Stores what `base` holds under `paths`, beside what `previous` has already, and under those that are `stale` again.
+    /// Nothing below a path is looked at.
     pub fn base_contents(
         &mut self,
         base: &dyn Source,
         previous: Option<ManifestId>,
         paths: BTreeSet<TreePath>,
+        stale: &BTreeSet<TreePath>,
     ) -> Result<BaseContents> {
         let previous = match previous {
             Some(previous) => previous,
@@ -41,7 +43,7 @@ impl Writer<'_> {
         let mut edits = Vec::new();
         for path in paths {
             // An empty manifest of this writer is not in the store yet.
-            if self.manifest_item(previous, &path)?.is_some() {
+            if !stale.contains(&path) && self.manifest_item(previous, &path)?.is_some() {
                 continue;
             }
             match self.base_item(base, &path) {

@@ -130,20 +130,28 @@ fn the_base_of_a_changed_path_stays_what_it_was_when_the_change_was_first_seen()
     let paths =
         |names: &[&str]| names.iter().map(|name| path(name)).collect::<std::collections::BTreeSet<_>>();
     let mut writer = world.store.begin().expect("begin");
-    let first = writer.base_contents(&source, None, paths(&["d/two", "new", "d"])).expect("base");
+    let none = std::collections::BTreeSet::new();
+    let first = writer.base_contents(&source, None, paths(&["d/two", "new", "d"]), &none).expect("base");
     let captured = world.try_snap().expect("another writer meanwhile").1;
     writer.finish(&world.lane, crate::world::new_snapshot(&captured)).expect("finish");
     fs::write(base.join("d/two"), "the host has edited it since").expect("write");
     let mut writer = world.store.begin().expect("begin");
-    let second = writer.base_contents(&source, Some(first.manifest), paths(&["d/two", "f"])).expect("base");
+    let both = paths(&["d/two", "f"]);
+    let second = writer.base_contents(&source, Some(first.manifest), both.clone(), &none).expect("base");
     writer.finish(&world.lane, crate::world::new_snapshot(&captured)).expect("finish");
-    assert_eq!((first.gaps.len(), second.gaps.len()), (0, 0));
+    let mut writer = world.store.begin().expect("begin");
+    let third = writer.base_contents(&source, Some(second.manifest), both, &paths(&["d/two"])).expect("base");
+    writer.finish(&world.lane, crate::world::new_snapshot(&captured)).expect("finish");
+    assert_eq!((first.gaps.len(), second.gaps.len(), third.gaps.len()), (0, 0, 0));
     let manifest = world.store.manifest(second.manifest);
-    let read = |name: &str| {
+    let read_in = |manifest: store::Manifest<'_>, name: &str| {
         let item = manifest.get(&path(name)).expect("get").expect("there");
         let store::ItemKind::File(content) = item.kind else { panic!("no file") };
         String::from_utf8(world.store.read(&content).expect("read")).expect("text")
     };
+    let read = |name: &str| read_in(manifest, name);
     assert_eq!((read("d/two").as_str(), read("f").as_str()), ("base d/two", "base f"));
+    let anew = read_in(world.store.manifest(third.manifest), "d/two");
+    assert_eq!(anew, "the host has edited it since", "what is named as stale is stored anew");
     assert_eq!(manifest.count().expect("count"), 3);
 }

@@ -34,6 +34,19 @@ pub struct Recorded {
     pub is_unread: bool,
 }
 
+/// What of the origin becomes the base.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Advance<'a> {
+    /// What was kept. Of a directory that went one path is enough.
+    pub paths: &'a [TreePath],
+    /// Directories among them that came with all that is in them: everything below becomes the base too.
+    pub whole: &'a [TreePath],
+    /// Other names of files ([`Manifest::other_names`], asked for beforehand); taken without the directories above.
+    pub also: &'a [TreePath],
+    /// What is none: there the origin holds more than the lane.
+    pub except: &'a [TreePath],
+}
+
 /// A manifest on disk. Opening reads its head; entries are read and decoded when they are asked for, so that neither
 /// time nor memory follows its size. Any question may find it damaged.
 pub struct Manifest {
@@ -198,22 +211,22 @@ impl Manifest {
         Ok(found)
     }
 
-    /// Publishes, as the manifest of root `index`, this one with `paths` (and their parent directories) as
-    /// the origin has them now: what was just kept is the base from here on. Of a directory that went, or that
-    /// came with what is in it, one path is enough. `also` ([`Manifest::other_names`], asked for beforehand) is
-    /// taken without the directories above.
+    /// Publishes, as the manifest of root `index`, this one with what `advance` names (and the parent directories) as the
+    /// origin has it now: what was just kept is the base from here on.
     pub fn advance(
         &self,
-        paths: &[TreePath],
-        also: &[TreePath],
+        advance: &Advance<'_>,
         origin: &DirTree,
         home: &HomeDir,
         index: usize,
     ) -> Result<()> {
+        let Advance { paths, whole, also, except } = *advance;
         let mut touched: BTreeMap<TreePath, Option<(Entry, bool)>> = BTreeMap::new();
         let (mut gone, mut came): (Vec<TreePath>, Vec<TreePath>) = (Vec::new(), Vec::new());
-        for path in paths.iter().flat_map(|path| std::iter::successors(Some(path.clone()), TreePath::parent))
-        {
+        let named: BTreeSet<&TreePath> = paths.iter().collect();
+        let except: BTreeSet<&TreePath> = except.iter().collect();
+        let paths = paths.iter().filter(|path| !except.contains(path));
+        for path in paths.flat_map(|path| std::iter::successors(Some(path.clone()), TreePath::parent)) {
             if touched.contains_key(&path) {
                 continue;
             }
@@ -221,14 +234,19 @@ impl Manifest {
             // A directory that held unknown names still does.
             let was = self.get(&path)?;
             let keeps = was.as_ref().is_some_and(|was| was.is_later);
-            let now = now.map(|entry| {
+            let now = now.map(|mut entry| {
                 let is_later = entry.is_dir() && keeps;
+                let had =
+                    was.as_ref().filter(|was| was.entry.is_dir() && entry.is_dir() && !named.contains(&path));
+                // The mode that a person gave a directory above is no more the lane's than it was.
+                entry.mode = had.map_or(entry.mode, |was| was.entry.mode);
                 (entry, is_later)
             });
             let was_dir = was.is_some_and(|was| was.entry.is_dir());
             match (was_dir, now.as_ref().is_some_and(|(entry, _)| entry.is_dir())) {
                 (true, false) => gone.push(path.clone()),
-                (false, true) => came.push(path.clone()),
+                // What a person put into any other directory is no base of the lane's.
+                (false, true) if whole.contains(&path) => came.push(path.clone()),
                 _ => {}
             }
             touched.insert(path, now);
@@ -238,7 +256,7 @@ impl Manifest {
             touched.entry(path.clone()).or_insert(now.map(|entry| (entry, false)));
         }
         for dir in came {
-            add_below(origin, &dir, &mut touched)?;
+            add_below(origin, &dir, &except, &mut touched)?;
         }
         let mut draft = Draft::begin(home)?;
         let mut touched = touched.into_iter().peekable();
@@ -356,15 +374,19 @@ fn partition(mut low: usize, mut high: usize, mut holds: impl FnMut(usize) -> Re
 fn add_below(
     origin: &DirTree,
     dir: &TreePath,
+    except: &BTreeSet<&TreePath>,
     touched: &mut BTreeMap<TreePath, Option<(Entry, bool)>>,
 ) -> Result<()> {
     let below = tree::Source::list_entries(origin, dir).doing("look at", path_of(dir.as_bytes()))?;
     for (name, entry) in below {
         let path = dir.join(name);
+        if except.contains(&path) {
+            continue;
+        }
         let is_dir = entry.is_dir();
         touched.entry(path.clone()).or_insert(Some((entry, false)));
         if is_dir {
-            add_below(origin, &path, touched)?;
+            add_below(origin, &path, except, touched)?;
         }
     }
     Ok(())

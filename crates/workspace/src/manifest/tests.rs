@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use tree::dir::DirTree;
 use tree::{Kind, TreePath};
 
-use super::{Manifest, RecordOptions, Recorded, file_name, format, is_same_state, record};
+use super::{Advance, Manifest, RecordOptions, Recorded, file_name, format, is_same_state, record};
 use crate::error::Error;
 use crate::home::LaneHome;
 
@@ -187,7 +187,9 @@ fn what_was_kept_becomes_the_base() {
     std::fs::remove_file(scene.origin.join("gone")).expect("removed");
     let origin = DirTree::open(&scene.origin).expect("opened");
     let kept = ["d/kept", "gone", "new/deep/file"].map(path);
-    before.advance(&kept, &[], &origin, scene.home.dir(), 0).expect("advanced");
+    before
+        .advance(&Advance { paths: &kept, ..Advance::default() }, &origin, scene.home.dir(), 0)
+        .expect("advanced");
     let after = Manifest::load(scene.home.dir(), 0).expect("loaded").expect("there");
     let size = |name: &str| after.told_of(&path(name)).map(|recorded| recorded.entry.size);
     assert_eq!(
@@ -214,7 +216,9 @@ fn the_other_names_of_a_kept_file_are_the_base_where_nobody_else_changed_them() 
     for name in &kept {
         std::fs::remove_file(scene.origin.join(name.as_path())).expect("removed");
     }
-    before.advance(&kept, &also, &origin, scene.home.dir(), 0).expect("advanced");
+    before
+        .advance(&Advance { paths: &kept, also: &also, ..Advance::default() }, &origin, scene.home.dir(), 0)
+        .expect("advanced");
     let after = Manifest::load(scene.home.dir(), 0).expect("loaded").expect("there");
     let is_base = |name: &str| {
         let now = tree::Source::entry(&origin, &path(name)).expect("looked").expect("there");
@@ -234,9 +238,9 @@ fn a_directory_that_was_kept_at_another_place_is_the_base_there_with_all_that_is
     std::fs::remove_dir_all(scene.origin.join("replaced")).expect("removed");
     scene.write("replaced", "now a file");
     let origin = DirTree::open(&scene.origin).expect("opened");
-    before
-        .advance(&["old", "new", "replaced"].map(path), &[], &origin, scene.home.dir(), 0)
-        .expect("advanced");
+    let (paths, whole) = (["old", "new", "replaced"].map(path), ["new"].map(path));
+    let advance = Advance { paths: &paths, whole: &whole, ..Advance::default() };
+    before.advance(&advance, &origin, scene.home.dir(), 0).expect("advanced");
     let after = Manifest::load(scene.home.dir(), 0).expect("loaded").expect("there");
     assert_eq!(after.paths(), ["", "new", "new/a", "new/in", "new/in/b", "replaced", "z"].map(path));
     assert_eq!(after.names(&path("new")), [b"a".to_vec(), b"in".to_vec()]);

@@ -112,7 +112,7 @@ fn remarks(ui: &Ui, view: &CommitView) {
     let (ignored, left): (Vec<LeftOut>, Vec<LeftOut>) =
         view.left_out.iter().cloned().partition(|left| left.why == LeftOutWhy::Ignored);
     if !left.is_empty() {
-        list_left_out(ui, &view.lane, &left);
+        list_left_out(ui, &view.lane, &left, &[]);
     }
     if left.iter().any(|left| left.why == LeftOutWhy::Uncommitted) {
         ui.say(&format!(

@@ -37,7 +37,7 @@ pub(super) fn run(context: &mut Context, request: &KeepRequest, args: &Args) -> 
         }
         None => context.ui.raw(&bytes)?,
     }
-    let complete = prepared.view.left_out.is_empty() && !lost.iter().any(|lost| lost.is_whole);
+    let complete = prepared.view.is_complete() && !lost.iter().any(|lost| lost.is_whole);
     if context.ui.json {
         let output = args.output.as_deref();
         context.ui.document(&wire::Patch::new(&prepared.view, &lost, output, args.dry_run, complete))?;
