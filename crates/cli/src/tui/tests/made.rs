@@ -132,6 +132,8 @@ pub(super) fn plan(paths: &[&str]) -> KeepView {
         bytes: 4096,
         set_id_dropped: Vec::new(),
         checks: Vec::new(),
+        conflicts: Vec::new(),
+        merged: Vec::new(),
     }
 }
 
