@@ -3,6 +3,7 @@
 //!
 //! Invariant: what the original holds besides the lane's changes is no base of the lane; what the lane has there is.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use review::composed::Composed;
@@ -113,8 +114,35 @@ pub(crate) fn origin_of(root: &OpenRoot) -> Result<DirTree> {
     DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))
 }
 
+/// What is taken of files in parts: what the lane would have if it had changed no more than that. Without content where that
+/// is too much to be noted.
+pub(crate) type Parts = BTreeMap<TreePath, (Entry, Option<Vec<u8>>)>;
+
+/// The parts among the changes of a set, read from the tree that shows them.
+pub(crate) fn parts(set: &ChangeSet, paths: &BTreeSet<TreePath>, tree: &dyn Source) -> Result<Parts> {
+    let mut parts = Parts::new();
+    for change in set.changes.iter().filter(|change| paths.contains(&change.path)) {
+        let Some(entry) = change.new.clone().filter(Entry::is_file) else { continue };
+        let doing = || format!("look at {}", change.path.as_path().display());
+        let content = if entry.size <= NOTED {
+            let file = tree.open(&change.path).doing(doing)?;
+            Some(kernel::bytes::read_all(&file).doing(doing)?)
+        } else {
+            None
+        };
+        parts.insert(change.path.clone(), (entry, content));
+    }
+    Ok(parts)
+}
+
 /// Notes what of the lane's own tree is in the original now.
-pub(crate) fn note(plan: &KeepPlan, joined: &[Joined], own: &dyn Source, kept: &mut Kept) -> Result<()> {
+pub(crate) fn note(
+    plan: &KeepPlan,
+    joined: &[Joined],
+    parts: &Parts,
+    own: &dyn Source,
+    kept: &mut Kept,
+) -> Result<()> {
     let state = |entry: &Entry| (entry.ino, entry.size, entry.mtime, entry.mode);
     for step in &plan.steps {
         let (gone, before) = match step {
@@ -133,6 +161,15 @@ pub(crate) fn note(plan: &KeepPlan, joined: &[Joined], own: &dyn Source, kept: &
         let path = joined.and_then(|at| at.lane_path.as_ref()).unwrap_or(step.path());
         let doing = || format!("look at {}", path.as_path().display());
         let is_joined = joined.is_some();
+        let at = (path != step.path()).then(|| step.path().clone());
+        if let Some((lane, content)) = parts.get(path) {
+            // CASE(a part was taken): it alone is the base from now on. The lane's own file is more than that, and what it
+            // has besides is still to be kept. A part that was put together with edits of the original holds those too,
+            // and they are no base of the lane: that stays what it was, and what both sides have then is the same.
+            let (lane, content) = (lane.clone(), content.clone().filter(|_| !is_joined));
+            kept.note(path, Some(KeptState { lane, before, is_joined, content, at }));
+            continue;
+        }
         let Some(lane) = own.entry(path).doing(doing)?.filter(Entry::is_file) else {
             // The lane has nothing there that could be told from something else.
             let nothing = is_joined.then(|| KeptState { is_joined, ..KeptState::default() });
@@ -146,7 +183,6 @@ pub(crate) fn note(plan: &KeepPlan, joined: &[Joined], own: &dyn Source, kept: &
             }
             _ => None,
         };
-        let at = (path != step.path()).then(|| step.path().clone());
         kept.note(path, Some(KeptState { lane, before, is_joined, content, at }));
     }
     Ok(())

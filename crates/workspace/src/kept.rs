@@ -29,7 +29,7 @@ pub struct KeptState {
     pub before: Option<(u64, u64, Time, u32)>,
     /// The original holds something else there: the lane's file merged, or under another name.
     pub is_joined: bool,
-    /// The lane's content, where the original does not have it and it is not too large.
+    /// The lane's content where the original does not have it, or what was taken of it in part; unless it is too large.
     pub content: Option<Vec<u8>>,
     /// Where the original has it, where that is another path.
     pub at: Option<TreePath>,
@@ -122,7 +122,8 @@ fn encode(paths: &BTreeMap<TreePath, KeptState>) -> String {
             time_before.sec,
             time_before.nsec,
             match (state.is_joined, &state.content) {
-                (false, _) => "-".to_owned(),
+                (false, None) => "-".to_owned(),
+                (false, Some(content)) => format!("={}", hex(content)),
                 (true, None) => "*".to_owned(),
                 (true, Some(content)) => format!("+{}", hex(content)),
             },
@@ -156,11 +157,11 @@ fn decode_line(line: &str) -> Option<(TreePath, KeptState)> {
     let time_before = Time { sec: words.next()?.parse().ok()?, nsec: words.next()?.parse().ok()? };
     let mode_before = u32::from_str_radix(words.next()?, 8).ok()?;
     let said = words.next()?;
-    let content = match said.strip_prefix('+') {
+    let content = match said.strip_prefix(['+', '=']) {
         Some(content) => Some(unhex(content)?),
         None => None,
     };
-    let is_joined = said != "-";
+    let is_joined = said.starts_with(['+', '*']);
     let at = match words.next()? {
         "-" => None,
         at => Some(TreePath::new(unhex(at)?).ok()?),
@@ -193,13 +194,19 @@ mod tests {
         let path = |bytes: &[u8]| TreePath::new(bytes).expect("a path");
         let line = "61ff20 644 3 -5 7 8 9 11 1 12 4 5 6 640 +0a00ff -";
         let other = "62 755 0 1 2 3 4 5 0 0 0 0 0 0 - 63";
-        let text = format!("{FIRST_LINE}\n{line}\n{other}\n{LAST_LINE}\n");
+        let part = "64 644 1 2 3 4 5 6 0 0 0 0 0 0 =0a -";
+        let text = format!("{FIRST_LINE}\n{line}\n{other}\n{part}\n{LAST_LINE}\n");
         let kept = decode(&text).expect("notes");
         let first = kept.get(&path(b"a\xff ")).expect("noted");
         assert_eq!(first.content.as_deref(), Some(b"\n\0\xff".as_slice()));
         assert_eq!(first.before, Some((12, 4, Time { sec: 5, nsec: 6 }, 0o640)));
         assert_eq!((first.lane.mode, first.lane.size, first.lane.ino), (0o644, 3, 11));
         assert_eq!(kept.get(&path(b"b")).expect("noted").at, Some(path(b"c")));
+        let part = kept.get(&path(b"d")).expect("noted");
+        assert_eq!(
+            (part.content.as_deref(), part.is_joined, first.is_joined),
+            (Some(b"\n".as_slice()), false, true)
+        );
         assert_eq!(encode(&kept.paths), text);
         for cut in 0..text.len() {
             assert_eq!(decode(&text[..cut]), None, "{cut}");

@@ -399,6 +399,33 @@ fn a_hunk_of_a_further_root_is_kept_there() {
     });
 }
 
+/// Some hunks are kept, then the original is edited, then the rest is kept: nothing of either side is lost.
+#[test]
+fn what_was_left_of_a_file_is_merged_with_what_was_edited_after_a_part_was_kept() {
+    each(|world| {
+        for drifted in [false, true] {
+            let (name, lane) = if drifted { ("late", "l") } else { ("early", "e") };
+            world.env.write(&world.project.join(name), &page(&[], "\r\n"));
+            world.lane(lane);
+            world.write(lane, name, &page(&[3, 15, 27], "\r\n"));
+            // Its base is recorded by the first command that runs in it.
+            world.ok(&["exec", lane, "--", "true"]);
+            world.ok(&["snap", lane]);
+            if drifted {
+                // The part itself is merged with an edit.
+                world.env.write(&world.project.join(name), &page(&[38], "\r\n"));
+            }
+            let first = ids(world, lane, name);
+            world.ok(&["keep", lane, "--hunk", &first[1], "--yes"]);
+            let mine: &[usize] = if drifted { &[38] } else { &[] };
+            assert_eq!(world.content(name).unwrap(), page(&[mine, &[15]].concat(), "\r\n"));
+            world.env.write(&world.project.join(name), &page(&[mine, &[15, 33]].concat(), "\r\n"));
+            world.ok(&["keep", lane, "--yes"]);
+            assert_eq!(world.content(name).unwrap(), page(&[mine, &[3, 15, 27, 33]].concat(), "\r\n"));
+        }
+    });
+}
+
 #[test]
 fn a_kept_hunk_is_taken_back_and_kept_again() {
     each(|world| {

@@ -30,7 +30,7 @@ use crate::find;
 use crate::guarding;
 use crate::keeping;
 use crate::lane::{self, OpenLane, OpenRoot, RootDelta};
-use crate::merging::{self, Ground};
+use crate::merging::{self, Ground, Parts};
 pub use crate::merging::{Clash, ConflictView, Conflicts, MergedView};
 use crate::monitor::{Event, Monitor};
 use crate::picking::{self, Asked, RootWish, Seen, wishes};
@@ -184,6 +184,7 @@ struct RootPlan {
     plan: KeepPlan,
     inside: Composed<'static>,
     joined: Vec<Joined>,
+    parts: Parts,
 }
 
 /// A plan that can be carried out once.
@@ -255,7 +256,8 @@ fn prepare_without(
         let inside = Composed::new(root.workspace.lane_tree()?, Box::new(merging::origin_of(root)?));
         let Some(wish) = wish else {
             // What was asked for lies in other roots.
-            roots.push(RootPlan { plan: KeepPlan::default(), inside, joined: Vec::new() });
+            let (plan, joined, parts) = (KeepPlan::default(), Vec::new(), Parts::new());
+            roots.push(RootPlan { plan, inside, joined, parts });
             continue;
         };
         let suspect = is_everything && view.lane.base.other_boot;
@@ -355,6 +357,7 @@ fn plan_root(
         }
     }
     let Chosen { set, selection, tree: mut inside } = chosen;
+    let noted = merging::parts(&set, &parts, &inside)?;
     let (suspect, request) = (job.suspect, job.request);
     let together = ground.resolve(lane, root, (&set, &*base), &mut inside, request.conflicts)?;
     let resolved = together.resolved;
@@ -422,7 +425,7 @@ fn plan_root(
         lane_path: at.lane_path.clone(),
         content: at.content,
     }));
-    Ok(RootPlan { plan, inside, joined })
+    Ok(RootPlan { plan, inside, joined, parts: noted })
 }
 
 /// The paths, old and new, of what is taken in parts.
@@ -600,7 +603,8 @@ impl PreparedKeep {
         // Noted before it is done: where it is not done, what stands in the original says so.
         let home = self.lane.home.dir();
         let mut kept = Kept::load(home, root.index)?;
-        merging::note(&planned.plan, &planned.joined, &*root.workspace.lane_tree()?, &mut kept)?;
+        let own = root.workspace.lane_tree()?;
+        merging::note(&planned.plan, &planned.joined, &planned.parts, &*own, &mut kept)?;
         kept.save(home, root.index)?;
         ready.joined = kept.joined();
         Ok(ready)
