@@ -7,12 +7,17 @@ import { button, count, h, plain, problem, shown, toast } from './dom.js';
 export function confirm({ title, body, action, danger = false, disabled = false }) {
   return new Promise((done) => {
     let yes = false;
+    // A body that is a function may end the question itself, with an answer of its own.
+    const end = (answer) => {
+      yes = answer;
+      dialog.close();
+    };
     const go = action ? button(action, { class: danger ? 'danger primary' : 'primary', id: 'confirm', disabled }, () => {
       yes = true;
       dialog.close();
     }) : null;
     const cancel = button(action ? 'Cancel' : 'Close', { id: 'cancel' }, () => dialog.close());
-    const dialog = h('dialog', { 'aria-label': title }, h('h2', {}, title), h('div', { class: 'dialog-body' }, body), h('div', { class: 'buttons' }, cancel, go));
+    const dialog = h('dialog', { 'aria-label': title }, h('h2', {}, title), h('div', { class: 'dialog-body' }, typeof body === 'function' ? body(end) : body), h('div', { class: 'buttons' }, cancel, go));
     dialog.addEventListener('close', () => {
       dialog.remove();
       done(yes);
@@ -30,23 +35,45 @@ const failed = (error) => toast(problem(error), { bad: true });
 export async function keep(lane, changes, pick, after) {
   try {
     const ticks = pick.data();
-    const plan = await ask({ what: 'plan-keep', lane: lane.id, ticks });
-    const nothing = plan.steps.length === 0;
-    const body = [
-      plan.said.map((what) => h('p', { class: 'warn-word' }, shown(what))),
-      nothing ? h('p', {}, 'Nothing of it can be kept.') : h('p', {}, `${count(plan.steps.length, 'step')} into `, h('code', {}, shown(plan.origin)), ` (${plan.bytes}), all of them or none:`),
-      h('ul', { class: 'steps' }, plan.steps.map((step) => h('li', {}, h('span', { class: `sign ${step.what}` }, step.what), h('span', {}, step.root ? [shown(step.root), '/'] : null, step.from ? [shown(step.from), ' → '] : null, shown(step.name), step.part ? h('span', { class: 'quiet' }, ' in part') : null)))),
-      plan.checks.map((check) => h('p', {}, 'It is checked first, in a fork of the lane, with ', h('code', {}, shown(check.command)), h('span', { class: 'quiet' }, ' (keep.verify of ', shown(check.file), ')'))),
-      left(plan),
-    ];
-    if (!(await confirm({ title: `Keep from lane ${plain(lane.name)}?`, body, action: 'Keep', disabled: nothing }))) return;
-    const done = await ask({ what: 'keep', lane: lane.id, ticks: ticks.map((tick, at) => ({ ...tick, digest: plan.digests[at] })) });
+    const { plan, how } = await settle(lane, ticks);
+    if (!plan) return;
+    const done = await ask({ what: 'keep', lane: lane.id, conflicts: how, ticks: ticks.map((tick, at) => ({ ...tick, digest: plan.digests[at] })) });
     toast(h('span', {}, `${count(done.steps.length, 'step')} done in `, shown(done.origin), '.'), done.id ? { action: 'Undo…', act: () => undoKeep(done.id, after) } : {});
     done.said.forEach((what) => toast(shown(what), { bad: true }));
     if (done.left_out.length) toast(h('span', {}, `${count(done.left_out.length, 'path')} stayed in the lane: `, shown(done.left_out[0].name), ` (${done.left_out[0].reason})`), { bad: true });
     after();
   } catch (error) {
     failed(error);
+  }
+}
+
+const HOW = [['stop', 'leave it in the lane'], ['markers', 'take both, between markers'], ['ours', 'take the original’s'], ['theirs', 'take the lane’s']];
+
+/** Plans, and plans again as often as it is said otherwise what is to be done about conflicts. */
+async function settle(lane, ticks) {
+  let how = 'stop';
+  for (;;) {
+    const plan = await ask({ what: 'plan-keep', lane: lane.id, ticks, conflicts: how });
+    const nothing = plan.steps.length === 0;
+    const body = (end) => [
+      plan.said.map((what) => h('p', { class: 'warn-word' }, shown(what))),
+      nothing ? h('p', {}, 'Nothing of it can be kept like that.') : h('p', {}, `${count(plan.steps.length, 'step')} into `, h('code', {}, shown(plan.origin)), ` (${plan.bytes}), all of them or none:`),
+      h('ul', { class: 'steps' }, plan.steps.map((step) => h('li', {}, h('span', { class: `sign ${step.what}` }, step.what), h('span', {}, step.root ? [shown(step.root), '/'] : null, step.from ? [shown(step.from), ' → '] : null, shown(step.name), step.part ? h('span', { class: 'quiet' }, ' in part') : null)))),
+      plan.merged.length ? [h('p', {}, `${count(plan.merged.length, 'file')} put together with what changed in the original:`), h('ul', { class: 'merged' }, plan.merged.map((one) => h('li', {}, shown(one.name))))] : null,
+      plan.conflicts.length ? h('fieldset', { class: 'conflicts' }, h('legend', {}, `${count(plan.conflicts.length, 'conflict')} with the original`),
+        h('ul', {}, plan.conflicts.map((one) => h('li', {}, shown(one.name), ': ', shown(one.clash), one.settled ? h('span', { class: 'quiet' }, ` (${HOW.find(([word]) => word === one.settled)?.[1] ?? one.settled})`) : null))),
+        h('div', { class: 'choice' }, HOW.map(([word, words]) => {
+          const box = h('input', { type: 'radio', name: 'conflicts', value: word, onchange: () => end({ how: word }) });
+          box.checked = word === how;
+          return h('label', {}, box, ` ${words}`);
+        }))) : null,
+      plan.checks.map((check) => h('p', {}, 'It is checked first, in a fork of the lane, with ', h('code', {}, shown(check.command)), h('span', { class: 'quiet' }, ' (keep.verify of ', shown(check.file), ')'))),
+      left(plan),
+    ];
+    const answer = await confirm({ title: `Keep from lane ${plain(lane.name)}?`, body, action: 'Keep', disabled: nothing });
+    if (!answer) return {};
+    if (answer === true) return { plan, how };
+    ({ how } = answer);
   }
 }
 

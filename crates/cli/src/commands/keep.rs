@@ -180,7 +180,8 @@ fn check(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn conflicts(word: &str) -> std::result::Result<Conflicts, String> {
+/// What a word says about conflicts.
+pub(crate) fn conflicts(word: &str) -> std::result::Result<Conflicts, String> {
     let all = [Conflicts::Stop, Conflicts::Markers, Conflicts::Ours, Conflicts::Theirs];
     all.into_iter()
         .find(|how| how.word() == word)
@@ -365,7 +366,7 @@ fn merged(ui: &Ui, view: &KeepView) {
 }
 
 /// A conflict in words.
-fn clash(clash: &Clash) -> String {
+pub(crate) fn clash(clash: &Clash) -> String {
     match clash {
         Clash::BaseUnknown => "what both started from is not known any more".to_owned(),
         Clash::Lines(regions) => {

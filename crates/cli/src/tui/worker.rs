@@ -159,8 +159,9 @@ impl Worker {
             }
             Effect::TakeBack(id) => {
                 let request = UndoKeepRequest { dir: self.dir.clone(), id: Some(id) };
-                let prepared = undo_keep::prepare(&self.engine, &request, &mut Warnings::default())?;
-                Fact::TakenBack(Box::new(prepared.execute(&self.engine, &mut Warnings::default())?))
+                let mut warnings = Warnings::default();
+                let prepared = undo_keep::prepare(&self.engine, &request, &mut warnings)?;
+                Fact::TakenBack(Box::new(prepared.execute(&self.engine, &mut warnings)?))
             }
             Effect::Export(lane) => {
                 let request =

@@ -24,9 +24,9 @@ pub(crate) enum Request {
     /// What stands on the terminal of a run now.
     Screen { lane: String, run: i64 },
     /// What a keep of the ticked things would do.
-    PlanKeep { lane: String, ticks: Vec<Tick> },
+    PlanKeep { lane: String, ticks: Vec<Tick>, conflicts: String },
     /// Do it; each tick has the digest that its plan answered.
-    Keep { lane: String, ticks: Vec<Tick> },
+    Keep { lane: String, ticks: Vec<Tick>, conflicts: String },
     /// What was kept, and can be undone.
     Kept,
     /// What undoing a keep would do.

@@ -241,17 +241,43 @@ fn a_result_is_exported_to_where_the_plan_said() {
 }
 
 #[test]
-fn a_file_that_changed_in_the_original_meanwhile_is_shown_and_not_overwritten() {
+fn b38_a_conflict_is_shown_and_settled_as_the_person_says_and_what_does_not_meet_is_merged() {
+    for who in Who::all() {
+        let site = site(who);
+        let server = site.serve();
+        // One edit of ours meets the lane's, the other does not.
+        let mine = lines(&[(3, "mine"), (15, "also mine")]);
+        site.env.write(&site.project.join("list"), mine.as_bytes());
+        let mut browser = open(&site, &server);
+        browser.wait("document.querySelector(\".file[data-name=list] .tag\")?.innerText.includes('drifted')");
+        show(&mut browser, "list");
+        browser.click(".file[data-name=list] input");
+        browser.click("#keep");
+        browser.wait("document.querySelector('dialog[open] .conflicts')?.innerText.includes('list')");
+        assert_eq!(browser.eval("document.querySelector('#confirm').disabled"), json!(true));
+        browser.keys(&["Escape"]);
+        browser.wait("!document.querySelector('dialog')");
+        assert_eq!(read(&site, "list"), Some(mine.clone()));
+        browser.click("#keep");
+        browser.click("dialog[open] input[value=theirs]");
+        browser.wait("document.querySelector('dialog[open] #confirm')?.disabled === false");
+        browser.click("#confirm");
+        browser.wait("document.querySelector('#toasts').innerText.includes('done in')");
+        assert_eq!(read(&site, "list"), Some(lines(&[(3, "three"), (15, "also mine"), (30, "thirty")])));
+        assert_eq!(browser.complaints(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn changes_of_both_sides_that_do_not_meet_are_put_together() {
     let site = site(Who::User);
     let server = site.serve();
-    site.env.write(&site.project.join("list"), lines(&[(3, "mine")]).as_bytes());
+    site.env.write(&site.project.join("list"), lines(&[(15, "mine")]).as_bytes());
     let mut browser = open(&site, &server);
-    browser.wait("document.querySelector(\".file[data-name=list] .tag\")?.innerText.includes('drifted')");
-    show(&mut browser, "list");
     browser.click(".file[data-name=list] input");
     browser.click("#keep");
-    browser.wait("document.querySelector('dialog[open]')?.innerText.includes('left out')");
-    assert_eq!(browser.eval("document.querySelector('#confirm').disabled"), json!(true));
-    browser.keys(&["Escape"]);
-    assert_eq!(read(&site, "list"), Some(lines(&[(3, "mine")])));
+    browser.wait("document.querySelector('dialog[open] .merged')?.innerText === 'list'");
+    browser.click("#confirm");
+    browser.wait("document.querySelector('#toasts').innerText.includes('done in')");
+    assert_eq!(read(&site, "list"), Some(lines(&[(3, "three"), (15, "mine"), (30, "thirty")])));
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use engine::ops::diff::DiffRequest;
-use engine::ops::keep::{KeepRequest, KeepView, LeftOut, PreparedKeep, StepView};
+use engine::ops::keep::{Conflicts, KeepRequest, KeepView, LeftOut, PreparedKeep, StepView};
 use engine::selection::{Digest, Lines, Part, Selection, Take};
 use engine::{Engine, Event, Monitor};
 use serde_json::{Value, json};
@@ -14,24 +14,36 @@ use serde_json::{Value, json};
 use super::super::request::{Place, Tick};
 use super::super::text::Text;
 use super::tree_path;
-use crate::commands::keep::reason;
+use crate::commands::keep::{clash, reason};
 use crate::error::{CliError, Result};
 use crate::render::report;
 
 /// What a keep of the ticked things would do, and what each ticked file is now.
-pub(super) fn plan(engine: &Engine, dir: &Path, lane: &str, ticks: &[Tick]) -> Result<Value> {
-    let (prepared, digests, said) = prepare(engine, dir, lane, ticks)?;
+pub(super) fn plan(
+    engine: &Engine,
+    dir: &Path,
+    lane: &str,
+    ticks: &[Tick],
+    conflicts: &str,
+) -> Result<Value> {
+    let (prepared, digests, said) = prepare(engine, dir, lane, ticks, conflicts)?;
     let mut value = shown(&prepared.view, &said);
     value["digests"] = json!(digests);
     Ok(value)
 }
 
 /// Does it.
-pub(super) fn keep(engine: &Engine, dir: &Path, lane: &str, ticks: &[Tick]) -> Result<Value> {
+pub(super) fn keep(
+    engine: &Engine,
+    dir: &Path,
+    lane: &str,
+    ticks: &[Tick],
+    conflicts: &str,
+) -> Result<Value> {
     if ticks.iter().any(|tick| tick.digest.is_none()) {
         return Err(CliError::Usage("a keep is of what was planned".to_owned()));
     }
-    let (prepared, _, mut said) = prepare(engine, dir, lane, ticks)?;
+    let (prepared, _, mut said) = prepare(engine, dir, lane, ticks, conflicts)?;
     let view = prepared.execute(engine, &mut said)?;
     Ok(shown(&view, &said))
 }
@@ -41,12 +53,14 @@ fn prepare(
     dir: &Path,
     lane: &str,
     ticks: &[Tick],
+    conflicts: &str,
 ) -> Result<(PreparedKeep, Vec<String>, Said)> {
     let (selection, digests) = selection(engine, dir, lane, ticks)?;
     let request = KeepRequest {
         dir: dir.to_owned(),
         lane: Some(lane.to_owned()),
         selection: Some(selection),
+        conflicts: crate::commands::keep::conflicts(conflicts).map_err(CliError::Usage)?,
         ..KeepRequest::default()
     };
     let mut said = Said::default();
@@ -118,11 +132,18 @@ fn shown(view: &KeepView, said: &Said) -> Value {
                 "reason": reason(left.why), "detail": Text::name(&left.detail) })
     };
     let set_id = view.set_id_dropped.iter().map(|(_, path)| Text::name(path.as_bytes()));
+    let conflicts = view.conflicts.iter().map(|at| {
+        json!({ "name": Text::name(at.path.as_bytes()), "clash": clash(&at.clash), "settled": at.settled.map(Conflicts::word) })
+    });
+    let merged =
+        view.merged.iter().map(|at| json!({ "name": Text::name(at.path.as_bytes()), "content": at.content }));
     let checks = view.checks.iter().filter(|check| !check.holds);
     let checks =
         checks.map(|check| json!({ "command": Text::name(&check.command), "file": Text::path(&check.file) }));
     json!({
         "id": view.id,
+        "conflicts": conflicts.collect::<Vec<_>>(),
+        "merged": merged.collect::<Vec<_>>(),
         "checks": checks.collect::<Vec<_>>(),
         "origin": Text::path(origin),
         "steps": view.steps.iter().map(step).collect::<Vec<_>>(),
