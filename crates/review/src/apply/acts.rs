@@ -389,6 +389,9 @@ impl Builder<'_, '_> {
 
     /// A new directory is put in place writable; its final mode comes at the end.
     fn finish_mode(&mut self, units: &Units, slot: &TreePath, path: &TreePath, new: &[Seen]) {
+        if !new.first().is_some_and(Seen::is_dir) {
+            return;
+        }
         let Some(object) = units.fresh.iter().find(|object| object.slot == *slot && object.entry.is_dir())
         else {
             return;
