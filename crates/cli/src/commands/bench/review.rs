@@ -84,8 +84,11 @@ impl<'g> Changed<'g> {
                 fs::write(file, text)?;
             }
         }
+        // What lies in a directory for temporary files is not there inside, unless it is named.
         changed
-            .job(["run", "-n", LANE, "--checkpoints", "none", "--", "cp", "-r"])
+            .job(["run", "-n", LANE, "--checkpoints", "none", "--ro"])
+            .args([&changed.lane])
+            .args(["--", "cp", "-r"])
             .args([changed.lane.join("."), PathBuf::from(".")])
             .run()?;
         Job::new("sync", &changed.dir).args(["-f", "."]).run()?;
