@@ -52,6 +52,23 @@ fn a_row_of_snapshots_is_measured_on_lanes_of_its_own_and_leaves_nothing() {
 }
 
 #[test]
+fn looking_at_changes_is_measured_against_git_and_both_find_the_same() {
+    once(|world| {
+        let args = ["bench", "review", "--json", "--row", "diff-10k-lines", "--rounds", "1"];
+        let ran = world.run(&[&args[..], &["--scratch", "/var/tmp"]].concat()).expect_code(0);
+        let found: Value =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {ran}"));
+        let row = &found["rows"][0];
+        assert_eq!(
+            (&row["rounds"], &row["peer"]["name"]),
+            (&1.into(), &"git diff --no-index".into()),
+            "{row}"
+        );
+        assert!(row["note"].as_str().is_some_and(|note| note.contains("200 lines added")), "{row}");
+    });
+}
+
+#[test]
 fn a_row_that_is_not_there_is_wrong_usage_and_the_others_are_named() {
     once(|world| {
         let ran = world.run(&["bench", "tax", "--row", "nonsense"]).expect_code(2);
