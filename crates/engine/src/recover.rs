@@ -13,7 +13,7 @@ use workspace::recover::RemnantKind;
 
 use crate::clock;
 use crate::engine::{Engine, done};
-use crate::error::Result;
+use crate::error::{EngineError, Result};
 use crate::monitor::{Event, Monitor};
 use crate::stores;
 
@@ -71,7 +71,11 @@ fn finish_discard(engine: &Engine, row: &Lane, monitor: &mut dyn Monitor) -> Res
         Ok(home) => {
             // Without its stamp a lane is half removed; whoever holds it is at it.
             let Some(_lock) = home.try_lock()? else { return Ok(false) };
-            stores::remove_lane(engine.state().path(), home)?;
+            match stores::remove_lane(engine.state().path(), home) {
+                // Whoever was at it has come to the end.
+                Err(EngineError::Workspace(error)) if error.is_not_found() => {}
+                other => other?,
+            }
         }
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error.into()),
