@@ -320,19 +320,10 @@ fn steps(ui: &mut Ui, view: &KeepView) -> Result<()> {
             "delete" => Role::Delete,
             _ => Role::Modify,
         };
-        let root = if step.root == view.lane.origin {
-            String::new()
-        } else {
-            format!("{}/", report::path(&step.root))
-        };
-        let from = step
-            .from
-            .as_ref()
-            .map_or_else(String::new, |from| format!("{} → ", escape::name(from.as_bytes())));
         let what = ui.paint(role, &format!("{:<7}", step.what));
         let part = if step.part { " (in part)" } else { "" };
         let why = step.guarded.as_ref().map_or_else(String::new, |why| format!("  [{}]", escape::name(why)));
-        ui.line(&format!("{what} {root}{from}{}{part}{why}", escape::name(step.path.as_bytes())))?;
+        ui.line(&format!("{what} {}{part}{why}", report::step_place(view, step)))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use engine::ops::keep::{KeepView, StepView};
 use engine::ops::show::HistoryView;
 use engine::view::{Cost, Counts, DriftView, Exit, LaneState, Next, VerdictView};
 
@@ -20,6 +21,14 @@ pub(crate) fn command(next: &Next) -> String {
         Next::Stop(lane) => format!("lane stop {lane}"),
         Next::Recover(lane) => format!("lane recover {lane}"),
     }
+}
+
+/// Where a step of a keep goes: the root, where that is a further one, and the path, behind the one that it had.
+pub(crate) fn step_place(view: &KeepView, step: &StepView) -> String {
+    let root = if step.root == view.lane.origin { String::new() } else { format!("{}/", path(&step.root)) };
+    let from =
+        step.from.as_ref().map_or_else(String::new, |from| format!("{} → ", escape::name(from.as_bytes())));
+    format!("{root}{from}{}", escape::name(step.path.as_bytes()))
 }
 
 /// Bytes in the unit that keeps them short.

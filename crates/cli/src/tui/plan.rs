@@ -120,18 +120,9 @@ pub(crate) fn lines(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
             "delete" => Role::Delete,
             _ => Role::Modify,
         };
-        let root = if step.root == view.lane.origin {
-            String::new()
-        } else {
-            format!("{}/", report::path(&step.root))
-        };
-        let from = step
-            .from
-            .as_ref()
-            .map_or_else(String::new, |from| format!("{} → ", escape::name(from.as_bytes())));
         let part = if step.part { " (a part of it)" } else { "" };
-        let path = escape::name(step.path.as_bytes());
-        lines.push((format!("{:<7} {root}{from}{path}{part}", step.what), role));
+        let place = report::step_place(view, step);
+        lines.push((format!("{:<7} {place}{part}", step.what), role));
         if let Some(reason) = &step.guarded {
             lines.push((format!("        runs by itself: {}", escape::name(reason)), Role::Warn));
         }

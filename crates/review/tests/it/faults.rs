@@ -10,34 +10,8 @@ use review::Error;
 use review::apply::{Faults, Outcome, recover, recover_with};
 use tree::TreePath;
 
+use crate::nth::{NO_EXCHANGE, Nth, PLACES, kill_me};
 use crate::world::{Shape, World, change_rich, fill_rich, path, write};
-
-/// Does `act` at the step number `at`, counted from 0.
-struct Nth<F: Fn() -> Result<(), Errno>> {
-    at: usize,
-    seen: Cell<usize>,
-    act: F,
-}
-
-impl<F: Fn() -> Result<(), Errno>> Nth<F> {
-    fn new(at: usize, act: F) -> Nth<F> {
-        Nth { at, seen: Cell::new(0), act }
-    }
-
-    fn reached(&self) -> bool {
-        self.seen.get() > self.at
-    }
-}
-
-impl<F: Fn() -> Result<(), Errno>> Faults for Nth<F> {
-    fn at(&self, step: &'static str, _: &TreePath) -> Result<(), Errno> {
-        if step == NO_EXCHANGE {
-            return Ok(());
-        }
-        let now = self.seen.replace(self.seen.get() + 1);
-        if now == self.at { (self.act)() } else { Ok(()) }
-    }
-}
 
 /// Fails at a step and tells its number.
 struct Until {
@@ -69,16 +43,6 @@ impl Faults for Until {
         Ok(())
     }
 }
-
-fn kill_me() -> Result<(), Errno> {
-    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
-}
-
-/// A refusal here is no failure: the keep goes on without RENAME_EXCHANGE.
-const NO_EXCHANGE: &str = "exchange at all";
-
-/// Every staging place: beside the origin, and in it.
-const PLACES: [bool; 2] = [true, false];
 
 #[test]
 fn a_failure_at_any_step_leaves_names_inodes_modes_times_and_content_as_before() {

@@ -8,6 +8,7 @@ mod faults;
 mod guards;
 mod keeps;
 mod merges;
+mod nth;
 mod parts;
 mod patches;
 mod random;

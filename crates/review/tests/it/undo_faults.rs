@@ -1,7 +1,6 @@
 //! Keeping in such a way that it can be undone, and undoing it: failing, killed, and met by an edit of the user at every
 //! single step, in one root and in two.
 
-use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -11,45 +10,9 @@ use review::Error;
 use review::apply::{
     Faults, KeptRoot, Naming, NoFaults, Options, Outcome, Places, Root, execute_all, recover, undo,
 };
-use tree::TreePath;
 
+use crate::nth::{Nth, PLACES, kill_me};
 use crate::world::{Shape, World, change_rich, fill_rich, write};
-
-const PLACES: [bool; 2] = [true, false];
-
-/// A refusal here is no failure: it goes on without RENAME_EXCHANGE.
-const NO_EXCHANGE: &str = "exchange at all";
-
-/// Does `act` at the step number `at`, counted from 0.
-struct Nth<F: Fn() -> Result<(), Errno>> {
-    at: usize,
-    seen: Cell<usize>,
-    act: F,
-}
-
-impl<F: Fn() -> Result<(), Errno>> Nth<F> {
-    fn new(at: usize, act: F) -> Nth<F> {
-        Nth { at, seen: Cell::new(0), act }
-    }
-
-    fn reached(&self) -> bool {
-        self.seen.get() > self.at
-    }
-}
-
-impl<F: Fn() -> Result<(), Errno>> Faults for Nth<F> {
-    fn at(&self, step: &'static str, _: &TreePath) -> Result<(), Errno> {
-        if step == NO_EXCHANGE {
-            return Ok(());
-        }
-        let now = self.seen.replace(self.seen.get() + 1);
-        if now == self.at { (self.act)() } else { Ok(()) }
-    }
-}
-
-fn kill_me() -> Result<(), Errno> {
-    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
-}
 
 #[test]
 fn a_failure_at_any_step_of_an_undo_leaves_what_was_kept() {
