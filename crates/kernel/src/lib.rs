@@ -6,6 +6,7 @@
 
 pub mod bytes;
 pub mod cgroup;
+pub mod desk;
 pub mod dir;
 pub mod error;
 pub mod fdpass;

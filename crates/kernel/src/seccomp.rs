@@ -203,23 +203,9 @@ pub struct Notification {
     pub args: [u64; 6],
 }
 
-/// Receives the next notification; `None` where the caller is gone already.
-pub fn receive(listener: impl AsFd) -> Result<Option<Notification>> {
-    // SAFETY: seccomp_notif is plain data and must be zeroed for SECCOMP_IOCTL_NOTIF_RECV.
-    let mut raw: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-    // SAFETY: `raw` outlives the call and has the size that the request number encodes.
-    let answer = unsafe {
-        libc::ioctl(
-            listener.as_fd().as_raw_fd(),
-            libc::SECCOMP_IOCTL_NOTIF_RECV as libc::c_ulong,
-            &raw mut raw,
-        )
-    };
-    if answer != 0 {
-        let error = last("ioctl", "SECCOMP_IOCTL_NOTIF_RECV");
-        return if matches!(error.errno, Errno::INTR | Errno::NOENT) { Ok(None) } else { Err(error) };
-    }
-    Ok(Some(Notification { id: raw.id, tid: raw.pid, call: i64::from(raw.data.nr), args: raw.data.args }))
+/// What the kernel wrote for a call.
+pub(crate) fn received(raw: &libc::seccomp_notif) -> Notification {
+    Notification { id: raw.id, tid: raw.pid, call: i64::from(raw.data.nr), args: raw.data.args }
 }
 
 /// True while the call behind `id` still waits: only then does what was read of the caller belong to it.

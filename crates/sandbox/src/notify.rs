@@ -8,6 +8,7 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
+use kernel::desk::Desk;
 use kernel::process::{self, Child, Forked, Namespaces};
 use kernel::seccomp::{self, Reply};
 use kernel::{Errno, fdpass};
@@ -15,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Result, Stage, Step as _};
-use crate::rename::{self, Carried, Desk, End, Journal, Slot};
+use crate::rename::{self, Carried, End, Journal, Slot};
 use crate::spawn::Handles;
 
 /// The notifier, seen from the supervisor.
@@ -31,7 +32,6 @@ pub struct Notifier {
 pub struct Listeners {
     open: Vec<Listener>,
     desk: Desk,
-    next: u32,
     /// Notifiers that ended over the same calls.
     deaths: u32,
     /// Those calls: the sum of their ids.
@@ -45,20 +45,26 @@ struct Listener {
     slot: u32,
 }
 
+/// Listeners that a lane may have at a time.
+const MOST_LISTENERS: u32 = 16 << 10;
+
 /// After so many deaths in a row a call is not tried again; after twice as many nobody listens any more.
 const MOST_DEATHS: u32 = 4;
 
 impl Listeners {
     /// None yet.
     pub fn new() -> Result<Listeners> {
-        let desk = Desk::new().step(Stage::Supervise, "make the desk of calls")?;
-        Ok(Listeners { open: Vec::new(), desk, next: 0, deaths: 0, died_over: 0 })
+        let desk = Desk::new(MOST_LISTENERS).step(Stage::Supervise, "make the desk of calls")?;
+        Ok(Listeners { open: Vec::new(), desk, deaths: 0, died_over: 0 })
     }
 
     /// One more; a notifier that runs already gets it too.
     pub fn add(&mut self, fd: OwnedFd, notifier: Option<&Notifier>) -> Result<()> {
-        let slot = self.next;
-        self.next += 1;
+        let slot = (0..self.desk.places())
+            .find(|slot| self.open.iter().all(|listener| listener.slot != *slot))
+            .ok_or_else(|| kernel::Error::new("desk", "listeners", Errno::MFILE))
+            .step(Stage::Supervise, "find a place for a listener")?;
+        self.desk.clear(slot).step(Stage::Supervise, "find a place for a listener")?;
         if let Some(notifier) = notifier {
             fdpass::send(&notifier.socket, &slot.to_le_bytes(), &[fd.as_fd()])
                 .step(Stage::Supervise, "hand a listener over")?;
@@ -79,7 +85,7 @@ impl Listeners {
 
     /// A notifier ended by itself: another one, as long as there is hope and somebody to listen to.
     pub fn restart(&mut self, handles: &Handles, journal_dir: &OwnedFd) -> Result<Option<Notifier>> {
-        let calls = (0..self.next).filter_map(|slot| self.desk.read(slot));
+        let calls = self.open.iter().filter_map(|listener| self.desk.read(listener.slot).ok()?);
         let calls = calls.fold(0u64, |sum, noted| sum.wrapping_add(noted.call.id));
         self.deaths = if calls == self.died_over { self.deaths + 1 } else { 1 };
         self.died_over = calls;
@@ -178,15 +184,14 @@ fn run(handles: &Handles, journal_dir: &OwnedFd, listeners: &Listeners, socket: 
     let mut keep: Vec<BorrowedFd<'_>> = listeners.fds().map(|fd| fd.as_fd()).collect();
     let journal_fds = journal.fds();
     keep.extend(journal_fds);
-    keep.extend([socket.as_fd(), listeners.desk.as_fd()]);
+    keep.push(socket.as_fd());
     process::close_others(&keep).step(Stage::Supervise, "close what the supervisor holds")?;
-    let desk = listeners.desk.share().step(Stage::Supervise, "keep the desk")?;
     let mut own = Vec::new();
     for Listener { fd, slot } in &listeners.open {
         let cloned = fd.try_clone().map_err(|error| kernel::Error::from_io("dup", "", &error));
         own.push(Listener { fd: cloned.step(Stage::Supervise, "keep a listener")?, slot: *slot });
     }
-    let hands = Hands { journal, desk, socket, retries: listeners.deaths < MOST_DEATHS };
+    let hands = Hands { journal, desk: &listeners.desk, socket, retries: listeners.deaths < MOST_DEATHS };
     hands.settle(&own)?;
     hands.serve(own)
 }
@@ -216,7 +221,7 @@ fn enter(handles: &Handles, journal_dir: &OwnedFd) -> Result<Journal> {
 /// What a notifier works with.
 struct Hands<'s> {
     journal: Journal,
-    desk: Desk,
+    desk: &'s Desk,
     socket: &'s OwnedFd,
     /// A call that a killed notifier left is tried again.
     retries: bool,
@@ -233,15 +238,9 @@ impl Hands<'_> {
             Err(error) => (None, Some(error)),
         };
         for Listener { fd, slot } in listeners {
-            let Some(noted) = self.desk.read(*slot) else { continue };
+            let Ok(Some(noted)) = self.desk.read(*slot) else { continue };
             let id = noted.call.id;
             if !seccomp::still_waits(fd, id) {
-                // Killed between the kernel's hand-over and the desk: one of the next ids.
-                if let Some(id) =
-                    (1..4096).map(|more| id.wrapping_add(more)).find(|id| seccomp::still_waits(fd, *id))
-                {
-                    let _ = seccomp::reply(fd, id, Reply::Continue);
-                }
                 continue;
             }
             match recovered.filter(|(of, _)| *of == id).map(|(_, end)| end) {
@@ -250,7 +249,7 @@ impl Hands<'_> {
                 _ if trouble.is_some() || !self.retries => self.reply(fd, id, Reply::Fail(Errno::XDEV), None),
                 _ => {
                     self.clear();
-                    let slot = Slot { desk: &self.desk, number: *slot };
+                    let slot = Slot { desk: self.desk, number: *slot };
                     let (reply, carried) = rename::answer_again(fd, &noted, &slot, &self.journal);
                     self.reply(fd, id, reply, carried);
                 }
@@ -302,9 +301,8 @@ impl Hands<'_> {
 
     /// Takes one call and answers it.
     fn take(&self, listener: &Listener) {
-        let Ok(Some(call)) = seccomp::receive(&listener.fd) else { return };
-        self.desk.note(listener.slot, &call);
-        let slot = Slot { desk: &self.desk, number: listener.slot };
+        let Ok(Some(call)) = self.desk.receive(listener.slot, &listener.fd) else { return };
+        let slot = Slot { desk: self.desk, number: listener.slot };
         let (reply, carried) = rename::answer(&listener.fd, &call, &slot, &self.journal);
         self.reply(&listener.fd, call.id, reply, carried);
     }

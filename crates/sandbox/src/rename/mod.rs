@@ -16,7 +16,6 @@
 //! seccomp_unotify(2) and the kernel's overlayfs document.
 
 mod carry;
-mod desk;
 mod fault;
 mod journal;
 mod moving;
@@ -26,12 +25,12 @@ mod recovery;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
+use kernel::desk::{Desk, Noted};
 use kernel::seccomp::{self, Notification, Reply};
 use kernel::{Errno, Error};
 use rustix::fs::{AtFlags, RenameFlags, StatxFlags};
 use rustix::thread::CapabilitySet;
 
-pub(crate) use desk::{Desk, Noted};
 pub(crate) use journal::{End, Journal, NAME};
 use place::{Base, Place, is_dir, look, may_be_one_file, place, stat};
 pub(crate) use recovery::recover;
@@ -94,7 +93,8 @@ fn try_answer(
     if !seccomp::still_waits(listener, notification.id) {
         return Ok((Reply::Continue, None));
     }
-    slot.desk.tried(slot.number, notification, from.inode());
+    // A later notifier sees by it whether the kernel has carried the call out.
+    slot.desk.mark(slot.number, from.inode())?;
     let flags = RenameFlags::from_bits_retain(call.flags);
     let one_file = one_file(&from, &to);
     if one_file == OneFile::Yes && (flags.is_empty() || flags == RenameFlags::EXCHANGE) {
@@ -175,7 +175,7 @@ pub(crate) fn answer_again(
     slot: &Slot<'_>,
     journal: &Journal,
 ) -> (Reply, Option<Carried>) {
-    if let Some(inode) = noted.tried
+    if let Some(inode) = noted.mark
         && let Ok(Some(from)) = source(&noted.call, journal.proc())
         && from.inode() != inode
     {
