@@ -295,7 +295,9 @@ import os, sys
 for turn in range(100000):
     for old, new in (("src", "lib"), ("lib", "src"), ("into", "src/into"), ("src/into", "into"), ("file", "f"), ("f", "file")):
         os.rename(f"c{turn % 90}/{old}", f"c{turn % 90}/{new}")
-    if os.path.exists("enough"): break
+    if os.path.exists("enough"):
+        os.remove("enough")
+        break
     print("turn", flush=True)
 print("whole")
 "#;
@@ -326,11 +328,11 @@ print("whole")
         assert!(!running.over(), "{}", running.err_so_far());
         killed.len() >= 8
     });
-    ground.env.write(&ground.project.join("enough"), b"");
+    // Through the view: what appears in a lower directory that was looked at may stay unseen.
+    ground.env.ok(&ground.project, &["exec", "l", "-q", "--", "/usr/bin/touch", "enough"]);
     let ran = running.wait(PATIENCE).expect_code(0);
     assert!(ran.out().ends_with("whole\n"), "{ran}");
     no_trace(&ground);
-    fs::remove_file(ground.project.join("enough")).unwrap();
     let wanted = ground.plain_tree();
     let without_times = |text: &str| {
         text.lines().map(|line| line.split(" 0o").next().unwrap().to_owned()).collect::<Vec<_>>()
