@@ -48,3 +48,22 @@ fn pip_installs_pytest_into_a_virtual_environment_of_the_host_and_its_tests_run(
         before.assert_same(&Listing::of(&ground.project));
     });
 }
+
+#[test]
+fn pytest_spreads_its_tests_over_processes_in_a_lane() {
+    each(|ground| {
+        host_venv(ground, &[]);
+        ground.write(
+            "test_many.py",
+            "import pathlib, pytest\n\n@pytest.mark.parametrize('n', range(40))\ndef test_one(n, worker_id):\n    \
+             pathlib.Path('by-' + worker_id).touch()\n    assert n < 40\n",
+        );
+        let before = Listing::of(&ground.project);
+        let ran = ground
+            .sh("p", ".venv/bin/pip install -q pytest pytest-xdist; .venv/bin/pytest -q -n 3; ls -d by-*");
+        assert!(ran.out().contains("40 passed"), "{ran}");
+        // Each process has the view: more than one had work to do.
+        assert!(ran.out().contains("by-gw0\n") && ran.out().contains("by-gw1\n"), "{ran}");
+        before.assert_same(&Listing::of(&ground.project));
+    });
+}

@@ -72,3 +72,39 @@ fn what_a_server_prints_in_a_live_lane_is_in_its_log() {
         ground.run(&["stop", "dev"]).expect_code(0);
     });
 }
+
+#[test]
+fn a_database_server_is_made_filled_stopped_and_started_again_in_a_lane() {
+    let bin = std::fs::read_dir("/usr/lib/postgresql")
+        .expect("PostgreSQL: scripts/setup-tests installs it")
+        .map(|version| version.unwrap().path().join("bin"))
+        .max()
+        .unwrap();
+    // It refuses to run as root.
+    let env = crate::ground::in_the_open(testkit::Who::User);
+    let ground = Ground { project: env.make_git("app"), env };
+    let start = format!(
+        "PATH={}:$PATH; pg_ctl -D db -o '-k /tmp -c listen_addresses=' -w -l log start >/dev/null",
+        bin.display()
+    );
+    let ask = "psql -h /tmp -U me postgres -AtXqc";
+    ground.sh(
+        "db",
+        &format!(
+            "{}/initdb -D db -A trust -U me >/dev/null; {start}
+             {ask} 'create table t (a int); insert into t select generate_series(1, 1000)'
+             pg_ctl -D db -w stop >/dev/null",
+            bin.display()
+        ),
+    );
+    let first = ground.run(&["snap", "db", "-q"]).expect_code(0).out();
+    let sum = format!(
+        "{start}; {ask} 'select sum(a) from t'; {ask} 'delete from t where a > 10'; pg_ctl -D db -w stop >/dev/null"
+    );
+    assert_eq!(ground.sh("db", &sum).out(), "500500\n");
+    assert_eq!(ground.sh("db", &sum).out(), "55\n");
+    // A state of the past is one that the server starts from.
+    ground.run(&["restore", "db", first.trim(), "--yes"]).expect_code(0);
+    assert_eq!(ground.sh("db", &sum).out(), "500500\n");
+    assert!(!ground.project.join("db").exists());
+}
