@@ -1,10 +1,11 @@
-//! The list of files in ARCHITECTURE.md, made from the first sentence of each file's `//!` head, so that
-//! it cannot drift from the files.
+//! What is generated: the list of files in ARCHITECTURE.md, made from the first sentence of each file's `//!` head, so that
+//! it cannot drift from the files, and the pages that are made from tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::source::{self, Outcome, Source};
+use crate::syscalls;
 
 const PAGE: &str = "ARCHITECTURE.md";
 const BEGIN: &str = "<!-- files: begin (written by `cargo xtask gen`) -->\n";
@@ -25,39 +26,56 @@ const ORDER: &[&str] = &[
     "xtask",
 ];
 
-/// Rewrites the list.
+/// Rewrites what is generated.
 pub fn write() -> Outcome {
-    let (old, new) = pages()?;
-    if old != new {
-        std::fs::write(source::top().join(PAGE), new).map_err(|error| vec![format!("{PAGE}: {error}")])?;
+    for made in pages()? {
+        if made.old != made.new {
+            let page = made.page;
+            std::fs::write(source::top().join(page), made.new)
+                .map_err(|error| vec![format!("{page}: {error}")])?;
+        }
     }
     Ok(())
 }
 
-/// Complains where the list is not what [`write`] would make.
+/// Complains where something is not what [`write`] would make.
 pub fn check() -> Outcome {
-    let (old, new) = pages()?;
-    if old == new {
-        return Ok(());
+    let mut complaints = Vec::new();
+    for Made { page, old, new } in pages()? {
+        if old == new {
+            continue;
+        }
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+        let (old, new) = (lines(&old), lines(&new));
+        complaints.push(format!("{page}: what is generated in it is old; run `cargo xtask gen`"));
+        complaints.extend(old.difference(&new).map(|line| format!("  - {line}")));
+        complaints.extend(new.difference(&old).map(|line| format!("  + {line}")));
     }
-    let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
-    let (old, new) = (lines(&old), lines(&new));
-    let mut complaints = vec![format!("{PAGE}: the list of files is old; run `cargo xtask gen`")];
-    complaints.extend(old.difference(&new).map(|line| format!("  - {line}")));
-    complaints.extend(new.difference(&old).map(|line| format!("  + {line}")));
-    Err(complaints)
+    if complaints.is_empty() { Ok(()) } else { Err(complaints) }
 }
 
-/// The page as it is, and as it should be.
-fn pages() -> Result<(String, String), Vec<String>> {
+/// A page as it is, and as it should be.
+struct Made {
+    page: &'static str,
+    old: String,
+    new: String,
+}
+
+fn pages() -> Result<Vec<Made>, Vec<String>> {
     let files = source::all()?;
-    let page = files.iter().find(|file| file.path == PAGE);
-    let old = page.ok_or_else(|| vec![format!("{PAGE} is missing")])?.text.clone();
+    let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.clone());
+    let table = text(syscalls::TABLE).ok_or_else(|| vec![format!("{} is missing", syscalls::TABLE)])?;
+    let calls = Made {
+        page: syscalls::PAGE,
+        old: text(syscalls::PAGE).unwrap_or_default(),
+        new: syscalls::page(&table).map_err(|error| vec![error])?,
+    };
+    let old = text(PAGE).ok_or_else(|| vec![format!("{PAGE} is missing")])?;
     let outside = || vec![format!("{PAGE}: the marks around the list of files are missing")];
     let (head, rest) = old.split_once(BEGIN).ok_or_else(outside)?;
     let (_, tail) = rest.split_once(END).ok_or_else(outside)?;
     let new = format!("{head}{BEGIN}{}{END}{tail}", list(&files));
-    Ok((old, new))
+    Ok(vec![Made { page: PAGE, old, new }, calls])
 }
 
 fn list(files: &[Source]) -> String {

@@ -3,6 +3,7 @@
 
 mod r#gen;
 mod source;
+mod syscalls;
 mod tidy;
 
 use std::process::ExitCode;

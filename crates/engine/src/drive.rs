@@ -346,7 +346,7 @@ pub fn joined(
     let (streams, ends) = supervise::connect().map_err(EngineError::Sandbox)?;
     let cast = streams_have_terminal(&streams);
     let inside =
-        spawn::join(lane.home.dir().fd.as_fd(), &live.handles, &launch.command, streams, launch.plan.walls())
+        spawn::join(lane.home.dir().fd.as_fd(), &live.handles, &launch.command, streams, &launch.plan.walls)
             .map_err(EngineError::Sandbox)?;
     // The leader has it now.
     drop(live.hold);

@@ -46,6 +46,8 @@ pub struct Wishes {
     pub passing: bool,
     /// The inside may ask for snapshots.
     pub channel: bool,
+    /// Sandboxes may nest inside.
+    pub nest: bool,
 }
 
 /// A run that is ready to be started.
@@ -171,6 +173,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
         read_write: existing(&wishes.dir, &wishes.bind)?,
         hide,
         emulate_rename: mode == Mode::User && has_overlay,
+        nest: wishes.nest,
     };
     let plan = view::plan(&host, ground, &request);
     let cwd = working_directory(lane, &wishes.dir);
@@ -430,14 +433,7 @@ pub fn prepare_join(lane: &OpenLane, wishes: &Wishes, live: &sandbox::control::J
     let command = Command { argv, env: environment.inside.clone(), cwd };
     let namespaces =
         live.handles.fds.iter().fold(Namespaces::default(), |all, (namespace, _)| all.with(*namespace));
-    let plan = Plan {
-        mode: live.mode,
-        namespaces,
-        ops: Vec::new(),
-        ground: 0,
-        emulate_rename: live.emulate_rename,
-        shut_sockets: !namespaces.has(Namespaces::NET) && kernel::landlock::can_shut_abstract_sockets(),
-    };
+    let plan = Plan { mode: live.mode, namespaces, ops: Vec::new(), ground: 0, walls: live.walls.clone() };
     Ok(Launch {
         plan,
         command,

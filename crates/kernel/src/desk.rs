@@ -142,7 +142,7 @@ mod tests {
         let caller = std::thread::spawn(move || {
             privilege::no_new_privs().expect("no new privileges");
             let rule = Rule { call: libc::SYS_getpgid, when: When::Always, answer: Answer::Notify };
-            let listener = Filter::compile(&[rule], 1024).install(true).expect("a filter");
+            let listener = Filter::compile(&[rule], Answer::Allow).install(true).expect("a filter");
             tell.send(listener.expect("a listener")).expect("heard");
             [7, 8].map(|pid| {
                 rustix::process::getpgid(rustix::process::Pid::from_raw(pid))

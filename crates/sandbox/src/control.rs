@@ -12,7 +12,8 @@ use rustix::fs::AtFlags;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::error::{Error, Result, Stage, Step as _};
-use crate::plan::Mode;
+use crate::order;
+use crate::plan::{Mode, Walls};
 use crate::spawn::Handles;
 
 const NAME: &str = "s";
@@ -37,8 +38,8 @@ pub struct Joined {
     pub handles: Handles,
     /// User or root.
     pub mode: Mode,
-    /// Whether a command's filter reports renames.
-    pub emulate_rename: bool,
+    /// What each command takes on.
+    pub walls: Walls,
     /// The lane's lock. Who stands in its mounts holds it, so that nobody mounts its layers a second time.
     pub hold: OwnedFd,
     /// The connection, for the listener.
@@ -103,18 +104,15 @@ pub fn hear(connection: &OwnedFd) -> Request {
 }
 
 /// Answers [`Request::Join`]: the namespaces, and the lane's lock for as long as somebody stands in them.
-pub fn hand_out(
-    connection: &OwnedFd,
-    handles: &Handles,
-    hold: BorrowedFd<'_>,
-    mode: Mode,
-    emulate_rename: bool,
-) {
-    let mut bytes = vec![b'H', u8::from(mode == Mode::Root), u8::from(emulate_rename)];
+pub fn hand_out(connection: &OwnedFd, handles: &Handles, hold: BorrowedFd<'_>, mode: Mode, walls: &Walls) {
+    // Who asked is told nothing where there is no memory for it, and says that the lane gave none.
+    let Ok(walls) = order::walls_to_file(walls) else { return };
+    let mut bytes = vec![b'H', u8::from(mode == Mode::Root)];
     for (kind, _) in &handles.fds {
         bytes.extend_from_slice(&kind.0.to_le_bytes());
     }
-    let fds: Vec<BorrowedFd<'_>> = handles.fds.iter().map(|(_, fd)| fd.as_fd()).chain([hold]).collect();
+    let fds: Vec<BorrowedFd<'_>> =
+        handles.fds.iter().map(|(_, fd)| fd.as_fd()).chain([walls.as_fd(), hold]).collect();
     let _ = fdpass::send(connection, &bytes, &fds);
 }
 
@@ -142,17 +140,17 @@ pub fn join(dir: BorrowedFd<'_>) -> Result<Option<Joined>> {
     }
     let mut buffer = [0u8; 64];
     let Ok(Some((n, mut fds))) = fdpass::receive(&connection, &mut buffer) else { return Ok(None) };
-    let kinds = buffer[..n].get(3..).unwrap_or_default().chunks_exact(4);
+    let kinds = buffer[..n].get(2..).unwrap_or_default().chunks_exact(4);
     let kinds =
         kinds.filter_map(|four| four.try_into().ok()).map(|four| Namespaces(i32::from_le_bytes(four)));
-    let hold = fds.pop();
-    let (Some(&b'H'), Some(hold), false) = (buffer.first(), hold, fds.is_empty()) else {
+    let (hold, walls) = (fds.pop(), fds.pop());
+    let (Some(&b'H'), Some(hold), Some(walls), false) = (buffer.first(), hold, walls, fds.is_empty()) else {
         return Err(Error::Vanished("the live lane gave no namespaces".into()));
     };
     Ok(Some(Joined {
         handles: Handles { fds: kinds.zip(fds).collect() },
         mode: if buffer[1] == 1 { Mode::Root } else { Mode::User },
-        emulate_rename: buffer[2] == 1,
+        walls: order::walls_from_file(&walls)?,
         hold,
         connection,
     }))

@@ -82,7 +82,7 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<(Option<Started>, Vec
     let handles = handles(namespaces)?;
     view.enter()?;
 
-    if birth.mode == Mode::User {
+    if birth.mode == Mode::User && !order.walls.nest {
         // A second wall beside the filter: no user namespace below this one.
         write_proc("/proc/sys/user/max_user_namespaces", b"0")
             .step(Stage::Walls, "shut nested user namespaces")?;
@@ -99,7 +99,7 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<(Option<Started>, Vec
         .step(Stage::Walls, "say that the view stands")?;
     let started = match &order.command {
         Some(command) if told_to_go(channel) => {
-            Some(leader::start(channel, command, birth.streams, order.walls, false)?)
+            Some(leader::start(channel, command, birth.streams, &order.walls, false)?)
         }
         Some(_) => process::exit_now(0),
         None => None,

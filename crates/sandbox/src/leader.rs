@@ -12,6 +12,7 @@ use std::path::Path;
 use kernel::fdpass;
 use kernel::process;
 use kernel::{Errno, pty, signal};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::termios::Winsize;
 
 use crate::error::{Error, Result, Stage, Step as _};
@@ -45,7 +46,7 @@ pub(crate) fn start(
     channel: &OwnedFd,
     command: &Command,
     streams: &Streams,
-    walls: Walls,
+    walls: &Walls,
     joined: bool,
 ) -> Result<Started> {
     // A session of its own: the host's terminal is out of reach (TIOCSTI, SIGHUP of the host's session).
@@ -157,7 +158,7 @@ fn become_command(
     prepared: &Prepared<'_>,
     streams: &Streams,
     terminal: Option<&OwnedFd>,
-    walls: Walls,
+    walls: &Walls,
     joined: bool,
 ) -> Error {
     let made: Result<()> = (|| {
@@ -175,6 +176,8 @@ fn become_command(
         }
         for (number, given) in streams.given.iter().enumerate() {
             let Some(from) = given.as_ref().or(terminal) else { continue };
+            let own = own_null(from);
+            let from = own.as_ref().unwrap_or(from);
             let dup = match number {
                 0 => rustix::stdio::dup2_stdin(from),
                 1 => rustix::stdio::dup2_stdout(from),
@@ -200,19 +203,30 @@ fn become_command(
     }
 }
 
+/// The lane's own null device, for a stream that is the host's: that one could not be opened again by its name.
+fn own_null(stream: &OwnedFd) -> Option<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let given = rustix::fs::fstat(stream).ok()?;
+    if !FileType::from_raw_mode(given.st_mode).is_char_device() {
+        return None;
+    }
+    let own = rustix::fs::open("/dev/null", flags, Mode::empty()).ok()?;
+    (rustix::fs::fstat(&own).ok()?.st_rdev == given.st_rdev).then_some(own)
+}
+
 fn libc_sigttou() -> i32 {
     rustix::process::Signal::TTOU.as_raw()
 }
 
 /// What stands between the command and the kernel. The leader has set no_new_privs and the bounding set.
-fn take_on(walls: Walls, channel: BorrowedFd<'_>) -> Result<()> {
+fn take_on(walls: &Walls, channel: BorrowedFd<'_>) -> Result<()> {
     kernel::privilege::no_new_privs().step(Stage::Walls, "no_new_privs")?;
     kernel::privilege::drop_capabilities().step(Stage::Walls, "drop capabilities")?;
-    if walls.shut_sockets {
-        kernel::landlock::shut_abstract_sockets().step(Stage::Walls, "shut abstract sockets")?;
+    if !walls.fence.is_empty() {
+        walls.fence.enforce().step(Stage::Walls, "take on the Landlock domain")?;
     }
     let reports = walls.emulate_rename;
-    let listener = filter::compile(reports).install(reports).step(Stage::Walls, "seccomp filter")?;
+    let listener = filter::compile(walls).install(reports).step(Stage::Walls, "seccomp filter")?;
     if let Some(listener) = listener {
         fdpass::send(channel, &FromInside::Listener.encode(), &[listener.as_fd()])
             .step(Stage::Walls, "hand the listener out")?;

@@ -32,4 +32,4 @@ pub mod supervise;
 pub mod view;
 
 pub use error::{Error, Result};
-pub use plan::{Command, Ground, Mode, Op, Plan};
+pub use plan::{Command, Ground, Mode, Op, Plan, Walls};

@@ -10,6 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use kernel::Errno;
+use kernel::landlock::{Access, Domain};
 use kernel::mountspec::{MountSpec, MountWhat, Overlay};
 use rustix::fs::MemfdFlags;
 
@@ -59,6 +60,21 @@ pub(crate) fn ops_from_file(file: &OwnedFd) -> Result<Vec<Op>> {
     })
 }
 
+/// What a command takes on as a file, for who joins.
+pub(crate) fn walls_to_file(walls: &Walls) -> Result<OwnedFd> {
+    let mut out = Writer(Vec::with_capacity(1 << 10));
+    out.walls(walls);
+    to_file(&out.0)
+}
+
+/// The same from a file.
+pub(crate) fn walls_from_file(file: &OwnedFd) -> Result<Walls> {
+    from_file(file, |bytes| {
+        let mut from = Reader(bytes);
+        from.walls().filter(|_| from.0.is_empty())
+    })
+}
+
 impl Order {
     pub(crate) fn to_file(&self) -> Result<OwnedFd> {
         to_file(&self.encode())
@@ -71,8 +87,7 @@ impl Order {
     fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(8 << 10));
         out.list(&self.ops, Writer::op);
-        out.flag(self.walls.emulate_rename);
-        out.flag(self.walls.shut_sockets);
+        out.walls(&self.walls);
         out.flag(self.command.is_some());
         if let Some(command) = &self.command {
             out.list(&command.argv, |out, arg| out.bytes(arg.as_bytes()));
@@ -88,7 +103,7 @@ impl Order {
     fn decode(bytes: &[u8]) -> Option<Order> {
         let mut from = Reader(bytes);
         let ops = from.list(Reader::op)?;
-        let walls = Walls { emulate_rename: from.flag()?, shut_sockets: from.flag()? };
+        let walls = from.walls()?;
         let command = if from.flag()? {
             let argv = from.list(|from| Some(OsString::from_vec(from.bytes()?.to_vec())))?;
             let env = from.list(|from| {
@@ -128,6 +143,22 @@ impl Writer {
         for item in items {
             each(self, item);
         }
+    }
+
+    fn walls(&mut self, walls: &Walls) {
+        let Walls { emulate_rename, nest, fence } = walls;
+        for on in [*emulate_rename, *nest, fence.files, fence.abstract_sockets, fence.signals] {
+            self.flag(on);
+        }
+        self.list(&fence.rules, |out, (path, access)| {
+            out.path(path);
+            out.0.push(match access {
+                Access::Read => b'r',
+                Access::Touch => b't',
+                Access::Devices => b'd',
+                Access::Write => b'w',
+            });
+        });
     }
 
     fn op(&mut self, op: &Op) {
@@ -269,6 +300,23 @@ impl<'b> Reader<'b> {
         Some(items)
     }
 
+    fn walls(&mut self) -> Option<Walls> {
+        let (emulate_rename, nest) = (self.flag()?, self.flag()?);
+        let (files, abstract_sockets, signals) = (self.flag()?, self.flag()?, self.flag()?);
+        let rules = self.list(|from| {
+            let path = from.path()?;
+            let access = match from.tag()? {
+                b'r' => Access::Read,
+                b't' => Access::Touch,
+                b'd' => Access::Devices,
+                b'w' => Access::Write,
+                _ => return None,
+            };
+            Some((path, access))
+        })?;
+        Some(Walls { emulate_rename, nest, fence: Domain { files, abstract_sockets, signals, rules } })
+    }
+
     fn op(&mut self) -> Option<Op> {
         Some(match self.tag()? {
             b'd' => Op::Dir { at: self.path()?, mode: self.mode()? },
@@ -368,7 +416,10 @@ mod tests {
             env: vec![("A".into(), "".into())],
             cwd: "/c".into(),
         };
-        Order { ops, walls: Walls { emulate_rename: true, shut_sockets: false }, command: Some(command) }
+        let rules = [Access::Read, Access::Touch, Access::Devices, Access::Write];
+        let rules = rules.into_iter().map(|access| (PathBuf::from("/r"), access)).collect();
+        let fence = Domain { files: true, abstract_sockets: false, signals: true, rules };
+        Order { ops, walls: Walls { emulate_rename: true, nest: false, fence }, command: Some(command) }
     }
 
     #[test]
@@ -379,6 +430,8 @@ mod tests {
         assert_eq!(Order::from_file(&without.to_file().expect("written")).expect("read"), without);
         let ops = ops_from_file(&ops_to_file(&without.ops).expect("written")).expect("read");
         assert_eq!(ops, without.ops);
+        let walls = walls_from_file(&walls_to_file(&without.walls).expect("written")).expect("read");
+        assert_eq!(walls, without.walls);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use kernel::landlock::Domain;
 use kernel::mountspec::{MountSpec, MountWhat};
 use kernel::process::Namespaces;
 
@@ -104,19 +105,19 @@ pub struct Plan {
     /// How many of the ops are the ground: those that are the same for every lane of this machine, and can be
     /// carried out before the lane is known.
     pub ground: usize,
-    /// Renames of directories are carried out for the lane.
-    pub emulate_rename: bool,
-    /// Abstract unix sockets of the host are out of reach, though its network is not.
-    pub shut_sockets: bool,
+    /// What each command takes on.
+    pub walls: Walls,
 }
 
 /// The walls that each command of a lane takes on by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Walls {
-    /// Its filter reports renames.
+    /// Renames of directories are carried out for the lane: its filter reports them.
     pub emulate_rename: bool,
-    /// It takes on a Landlock domain without abstract sockets of others.
-    pub shut_sockets: bool,
+    /// Sandboxes may nest: namespaces and mounts of its own are not refused.
+    pub nest: bool,
+    /// The Landlock domain; an empty one is not taken on.
+    pub fence: Domain,
 }
 
 /// What can be begun before the lane is known.
@@ -131,18 +132,13 @@ pub struct Ground {
 }
 
 impl Plan {
-    /// What a command of this lane takes on.
-    pub fn walls(&self) -> Walls {
-        Walls { emulate_rename: self.emulate_rename, shut_sockets: self.shut_sockets }
-    }
-
     /// True where the lane has no network but its own loopback.
     pub fn own_network(&self) -> bool {
         self.namespaces.has(Namespaces::NET)
     }
 }
 
-fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     kernel::error::path_bytes(path).escape_ascii().to_string()
 }
 
@@ -217,9 +213,17 @@ impl fmt::Display for Plan {
         for op in &self.ops {
             writeln!(f, "{op}")?;
         }
-        let renames =
-            if self.emulate_rename { ", directory renames carried out by the supervisor" } else { "" };
-        let sockets = if self.shut_sockets { ", abstract sockets of the host shut" } else { "" };
-        writeln!(f, "walls     no_new_privs, no capabilities, seccomp{renames}{sockets}")
+        for (path, access) in &self.walls.fence.rules {
+            writeln!(f, "grant     {} {access:?}", shown(path))?;
+        }
+        let said = [
+            (self.walls.emulate_rename, ", directory renames carried out by the supervisor"),
+            (self.walls.nest, ", nested sandboxes allowed"),
+            (self.walls.fence.files, ", a fence around files"),
+            (self.walls.fence.abstract_sockets, ", abstract sockets of the host shut"),
+            (self.walls.fence.signals, ", signals to others shut"),
+        ];
+        let said: String = said.iter().filter(|(on, _)| *on).map(|(_, what)| *what).collect();
+        writeln!(f, "walls     no_new_privs, no capabilities, seccomp{said}")
     }
 }

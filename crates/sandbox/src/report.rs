@@ -2,9 +2,10 @@
 //!
 //! Invariant: a wall is `Full` only where the step that builds it returned success in this very run.
 
+use kernel::landlock::Access;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Mode, Plan};
+use crate::plan::{self, Mode, Plan, Walls};
 
 /// How far a wall stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,11 @@ pub fn enforced(plan: &Plan) -> Vec<Wall> {
     let mut walls = vec![
         full("view", "the project is a lane, the system is read-only, credentials are absent"),
         match plan.mode {
+            Mode::User if plan.walls.nest => wall(
+                "user namespace",
+                State::Partial,
+                "the caller's own uid, no capabilities; --nest: who makes one below has them there, and more of the kernel to try",
+            ),
             Mode::User => full("user namespace", "the caller's own uid, no capabilities, no namespace below"),
             Mode::Root => wall(
                 "user namespace",
@@ -51,11 +57,19 @@ pub fn enforced(plan: &Plan) -> Vec<Wall> {
         wall("network", State::None, "the host's network")
     });
     walls.push(full("no_new_privs", "no program gains privilege"));
-    walls.push(full(
-        "seccomp",
-        "mounts, namespaces, keyrings, bpf, io_uring, foreign ABIs and terminal injection refused",
-    ));
-    walls.push(match (plan.own_network(), plan.shut_sockets) {
+    walls.push(if plan.walls.nest {
+        wall(
+            "seccomp",
+            State::Partial,
+            "keyrings, bpf, io_uring, foreign ABIs and terminal injection refused; --nest allows mounts and namespaces",
+        )
+    } else {
+        full(
+            "seccomp",
+            "what docs/syscalls.md does not allow is refused: mounts, namespaces, keyrings, bpf, io_uring, foreign ABIs, typing into terminals",
+        )
+    });
+    walls.push(match (plan.own_network(), plan.walls.fence.abstract_sockets) {
         (true, _) => full("abstract sockets", "a network namespace of its own holds none of the host"),
         (false, true) => full("abstract sockets", "those of the host are out of reach"),
         (false, false) => wall(
@@ -64,7 +78,36 @@ pub fn enforced(plan: &Plan) -> Vec<Wall> {
             "those of the host can be reached: this kernel has no Landlock scopes",
         ),
     });
-    walls.push(wall("landlock", State::None, "no fence around files yet"));
+    walls.push(landlock(&plan.walls));
     walls.push(wall("limits", State::None, "not built yet (only --timeout)"));
     walls
+}
+
+/// The outer fence, with what it handles and what it grants.
+fn landlock(walls: &Walls) -> Wall {
+    let abi = kernel::landlock::abi();
+    let fence = &walls.fence;
+    let (state, note) = if fence.files {
+        let granted = |access: Access| {
+            let places = fence.rules.iter().filter(move |(_, granted)| *granted == access);
+            places.map(|(path, _)| plan::shown(path)).collect::<Vec<_>>().join(" ")
+        };
+        let note = format!(
+            "ABI {abi}, one ruleset; handled: {}; granted: read and execute: {}; also write to what is there: {}; also commands to devices: {}; everything: {}",
+            kernel::landlock::handled(abi).join(" "),
+            granted(Access::Read),
+            granted(Access::Touch),
+            granted(Access::Devices),
+            granted(Access::Write),
+        );
+        (State::Full, note)
+    } else if abi == 0 {
+        (
+            State::None,
+            "this kernel has none, or it is switched off: no fence around files behind the mounts".into(),
+        )
+    } else {
+        (State::None, "no fence around files: nested sandboxes (--nest) could not mount behind it".into())
+    };
+    Wall { name: "landlock".into(), state, note }
 }

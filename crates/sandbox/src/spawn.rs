@@ -49,7 +49,7 @@ impl Inside {
     /// still mounted. Where pid 1 is gone, [`Inside::ready`] tells why.
     pub fn order(&self, plan: &Plan, command: Option<&Command>, hold: &[BorrowedFd<'_>]) -> Result<()> {
         let ops = plan.ops[plan.ground..].to_vec();
-        let file = Order { ops, walls: plan.walls(), command: command.cloned() }.to_file()?;
+        let file = Order { ops, walls: plan.walls.clone(), command: command.cloned() }.to_file()?;
         let mut fds = vec![file.as_fd()];
         fds.extend_from_slice(hold);
         self.send(ToInside::Order, &fds)
@@ -145,7 +145,7 @@ pub fn join(
     handles: &Handles,
     command: &Command,
     streams: Streams,
-    walls: Walls,
+    walls: &Walls,
 ) -> Result<Inside> {
     let (ours, theirs) = fdpass::pair().step(Stage::Namespaces, "make the channel")?;
     // A leader that the group does not take is stopped by himself, and so is his command.

@@ -8,13 +8,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use kernel::landlock::{Access, Domain};
 use kernel::mountspec::{MountSpec, MountWhat, Overlay};
 use kernel::process::Namespaces;
 use rustix::fs::{AtFlags, FileType};
 
 use crate::error::{Result, Stage, Step as _};
 use crate::mask::Absent;
-use crate::plan::{Ground, Mode, Op, Plan};
+use crate::plan::{Ground, Mode, Op, Plan, Walls};
 
 /// Device nodes that a lane sees.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -43,8 +44,8 @@ pub struct HostFacts {
     pub hostname: String,
     /// Homes that hold programs for everybody, such as a package manager's.
     pub shared_homes: Vec<PathBuf>,
-    /// The kernel can shut abstract unix sockets.
-    pub can_shut_sockets: bool,
+    /// The version of Landlock that the kernel has; 0 where it has none.
+    pub landlock: u32,
 }
 
 impl HostFacts {
@@ -81,7 +82,7 @@ impl HostFacts {
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             shared_homes: rustix::fs::access(&brew, rustix::fs::Access::EXISTS)
                 .map_or(Vec::new(), |()| vec![brew]),
-            can_shut_sockets: kernel::landlock::can_shut_abstract_sockets(),
+            landlock: kernel::landlock::abi(),
         })
     }
 }
@@ -144,6 +145,8 @@ pub struct Request {
     pub hide: Vec<PathBuf>,
     /// Directory renames are carried out for the lane.
     pub emulate_rename: bool,
+    /// Sandboxes may nest inside.
+    pub nest: bool,
 }
 
 /// Plans what is the same for every lane of this machine.
@@ -187,14 +190,43 @@ pub fn plan(host: &HostFacts, ground: Ground, request: &Request) -> Plan {
     trees.sort_by_key(|spec| spec.target.components().count());
     ops.extend(trees.into_iter().map(Op::Mount));
     ops.extend(request.hide.iter().map(|path| Op::Hide { at: path.clone() }));
-    Plan {
-        mode,
-        namespaces,
-        ops,
-        ground,
-        emulate_rename: request.emulate_rename,
+    let fence = fence(host.landlock, &ops, namespaces, request.nest);
+    let walls = Walls { emulate_rename: request.emulate_rename, nest: request.nest, fence };
+    Plan { mode, namespaces, ops, ground, walls }
+}
+
+/// The outer fence: everything of the view can be read and executed, what the view has for writing can be written, and
+/// nothing that is no part of the view can be either. It stands on directories of the view, so that it reaches what
+/// comes to be there later; what is to be taken away below one is taken away by mounts.
+fn fence(abi: u32, ops: &[Op], namespaces: Namespaces, nest: bool) -> Domain {
+    let mut rules = Vec::new();
+    // Landlock lets nobody mount who stands behind a fence around files.
+    let files = abi > 0 && !nest;
+    if files {
+        // The root is the lane's own, so that nothing of the host's is below it.
+        rules.push((PathBuf::from("/"), Access::Read));
+        rules.push((PathBuf::from("/dev"), Access::Devices));
+        for at in ["/tmp", "/run", "/dev/shm"] {
+            rules.push((PathBuf::from(at), Access::Write));
+        }
+        for op in ops {
+            let (Op::Mount(spec) | Op::Masked { mount: spec, .. }) = op else { continue };
+            let access = match &spec.what {
+                _ if spec.read_only => continue,
+                MountWhat::Overlay(_) | MountWhat::Bind { .. } | MountWhat::Tmpfs { .. } => Access::Write,
+                MountWhat::Proc => Access::Touch,
+                MountWhat::Devpts | MountWhat::Mqueue => continue,
+            };
+            rules.push((spec.target.clone(), access));
+        }
+    }
+    Domain {
+        files,
         // In a network namespace of its own a lane meets no abstract socket of the host.
-        shut_sockets: !namespaces.has(Namespaces::NET) && host.can_shut_sockets,
+        abstract_sockets: !namespaces.has(Namespaces::NET) && kernel::landlock::has_scopes(abi),
+        // Nobody but the lane is in its pid namespace, and its commands may signal one another.
+        signals: false,
+        rules,
     }
 }
 

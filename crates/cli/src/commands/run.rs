@@ -58,6 +58,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NET", default_value = "host", value_parser = net)]
     net: Net,
 
+    /// Let programs bring sandboxes of their own (bwrap, Chromium, codex, rootless builds): namespaces and mounts inside are
+    /// allowed, which shows them more of the kernel; no fence stands around files behind the mounts.
+    #[arg(long)]
+    nest: bool,
+
     /// Share what the agent NAME needs (found from the command by itself).
     #[arg(long, value_name = "NAME")]
     preset: Vec<String>,
@@ -185,6 +190,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         also: args.make.also,
         strategy: args.make.strategy.0,
         presets: args.preset,
+        nest: args.nest,
         watching: Watching { when: args.checkpoints, interval: args.checkpoint_interval },
         on_record: context.ui.json,
     };

@@ -115,7 +115,7 @@ fn b47_walls_that_stood_are_in_the_record_of_each_run() {
             "{shown}"
         );
         assert_eq!(of("user namespace"), if world.who() == Who::Root { "none" } else { "full" });
-        assert_eq!(of("landlock"), "none");
+        assert_eq!(of("landlock"), "full");
         world.ok(&["run", "-n", "a", "--", "true"]);
         let shown = world.json(&["show", "a"]);
         let last =

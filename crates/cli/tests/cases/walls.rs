@@ -13,14 +13,14 @@ NEW = {'user': 0x10000000, 'mnt': 0x20000, 'pid': 0x20000000, 'net': 0x40000000,
 for name, nr, args in [
     ('mount', 165, ()), ('umount2', 166, ()), ('pivot_root', 155, ()), ('move_mount', 429, ()), ('open_tree', 428, ()),
     ('fsopen', 430, ()), ('fsconfig', 431, ()), ('fsmount', 432, ()), ('fspick', 433, ()), ('mount_setattr', 442, ()),
-    ('open_tree_attr', 467, ()), ('chroot', 161, ()), ('setns', 308, (0, 0)), ('bpf', 321, ()), ('keyctl', 250, ()), ('add_key', 248, ()),
+    ('open_tree_attr', 467, ()), ('userfaultfd', 323, (0,)), ('chroot', 161, ()), ('setns', 308, (0, 0)), ('bpf', 321, ()), ('keyctl', 250, ()), ('add_key', 248, ()),
     ('request_key', 249, ()), ('perf_event_open', 298, ()), ('open_by_handle_at', 304, ()), ('init_module', 175, ()),
     ('kexec_load', 246, ()), ('settimeofday', 164, ()), ('sethostname', 170, ()), ('swapon', 167, ()), ('syslog', 103, (3,)),
     ('tiocsti', 16, (0, 0x5412, 0)), ('tiocsti-high', 16, (0, 0x100005412, 0)), ('tioclinux', 16, (0, 0x541c, 0)),
     ('vsock', 41, (40, 1, 0)),
 ] + [('unshare-' + name, 272, (flag,)) for name, flag in NEW.items()] + [('clone-' + name, 56, (flag | 17,)) for name, flag in NEW.items() if name != 'time']:
     print(name, call(nr, *args))
-for name, nr in [('io_uring_setup', 425), ('io_uring_enter', 426), ('io_uring_register', 427), ('clone3', 435), ('userfaultfd', 323), ('newest', 900)]:
+for name, nr in [('io_uring_setup', 425), ('io_uring_enter', 426), ('io_uring_register', 427), ('clone3', 435), ('newest', 900), ('unassigned', 400)]:
     print('absent', name, call(nr))
 if os.uname().machine == 'x86_64':
     print('absent x32-getpid', call(0x40000000 | 39))

@@ -57,6 +57,8 @@ pub struct RunRequest {
     pub strategy: Option<Strategy>,
     /// Agents whose own data is shared; empty finds them by the command's name.
     pub presets: Vec<String>,
+    /// Sandboxes may nest inside.
+    pub nest: bool,
     /// When snapshots are taken by themselves. With `rm`, never.
     pub watching: Watching,
     /// Where a live lane is joined: the answer is to tell of the run as the ledger does, so it is not left to a slip.
@@ -193,11 +195,14 @@ pub(crate) fn join(
         return Ok(None);
     };
     let walls_wished = !(request.ro.is_empty() && request.bind.is_empty() && request.hide.is_empty());
-    if walls_wished || request.detach || request.rm {
+    let nests = request.nest && !live.walls.nest;
+    if walls_wished || nests || request.detach || request.rm {
         let wish = if request.detach {
             "--detach"
         } else if request.rm {
             "--rm"
+        } else if nests {
+            "--nest"
         } else {
             "--ro, --bind and --hide"
         };
@@ -560,6 +565,7 @@ fn wishes(request: &RunRequest) -> Wishes {
         env: request.env.clone(),
         net: request.net,
         presets: request.presets.clone(),
+        nest: request.nest,
     }
 }
 

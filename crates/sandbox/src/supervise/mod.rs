@@ -479,7 +479,7 @@ impl Supervisor<'_> {
             Request::Join if self.ending => self.connections[index] = None,
             Request::Join => {
                 if let Lane::Own { plan, handles, hold, .. } = &self.lane {
-                    control::hand_out(connection, handles, *hold, plan.mode, plan.emulate_rename);
+                    control::hand_out(connection, handles, *hold, plan.mode, &plan.walls);
                 }
             }
             Request::Listener(listener) => {
