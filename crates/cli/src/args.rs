@@ -85,6 +85,8 @@ pub(crate) enum Verb {
     Recover(commands::recover::Args),
     Verify(commands::verify::Args),
     Policy(commands::policy::Args),
+    Why(commands::why::Args),
+    Ledger(commands::ledger::Args),
     Checkpoint(commands::checkpoint::Args),
     Gc(commands::gc::Args),
     Fsck(commands::fsck::Args),

@@ -285,7 +285,7 @@ fn hint(error: &EngineError) -> Option<String> {
         }
         E::NoCheck { name } => format!("`lane verify {name} -- CMD` names one; so does `keep.verify` of a policy."),
         E::NoVerdict { name, .. } => format!("nothing was recorded; `lane verify {name} -- CMD` tries again."),
-        E::NoSuchPreset { have, .. } => format!("there are: {}.", have.join(", ")),
+        E::NoSuchPreset { have, .. } | E::NoSuchKind { have, .. } => format!("there are: {}.", have.join(", ")),
         E::NoSuchPath { .. } => "paths are relative to the working directory (or to `-C DIR`).".into(),
         E::Sandbox(_) => {
             "`lane doctor` tries every wall and names the remedies; nothing runs without them.".into()

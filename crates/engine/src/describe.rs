@@ -137,7 +137,7 @@ pub fn run(run: &Run) -> RunView {
     }
 }
 
-fn exit(exit: ledger::Exit) -> Exit {
+pub(crate) fn exit(exit: ledger::Exit) -> Exit {
     match exit {
         ledger::Exit::Code(code) => Exit::Code(code),
         ledger::Exit::Signal(signal) => Exit::Signal(signal),

@@ -14,6 +14,7 @@ use kernel::process::{Namespaces, Status};
 use ledger::{LaneState, NewRun};
 use sandbox::freeze::Group;
 use sandbox::message::ToInside;
+use sandbox::seen::{Seen, Witness};
 use sandbox::supervise::{self, Ends, Lane as Where, Outcome, Signals};
 use sandbox::{control, leader::Streams, report, spawn};
 
@@ -21,6 +22,7 @@ use crate::clock;
 use crate::describe;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
+use crate::happened::{Happening, OfRun, Sink};
 use crate::lane::OpenLane;
 use crate::launch::Launch;
 use crate::live;
@@ -83,6 +85,24 @@ pub struct Driven {
     pub interrupted: bool,
     /// The recording of what it printed, of a run apart.
     pub transcript: Option<PathBuf>,
+    /// What the walls had to tell.
+    pub told: Option<Told>,
+}
+
+/// What a run leaves to those who close it.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The run, for what there is to tell of it after its end.
+    pub of: OfRun,
+    /// What was refused, each once.
+    pub refused: Vec<ledger::Happened>,
+}
+
+impl Told {
+    /// Everything is written down with this.
+    fn new(sink: Option<Sink<'_>>, of: OfRun) -> Option<Told> {
+        sink.map(|sink| Told { refused: sink.refused().to_vec(), of })
+    }
 }
 
 /// When and how a run ended.
@@ -175,6 +195,7 @@ pub fn own(
         None => (!options.passing).then(|| transcript_path(lane, cast)),
     };
     let run = new_run(lane, launch, &walls, transcript.as_deref(), options.live);
+    let of = OfRun::new(&run);
     let recorded = record(engine, lane, run, &options);
     let run = match recorded {
         Ok(run) => run,
@@ -187,6 +208,10 @@ pub fn own(
     };
 
     inside.tell(ToInside::Go);
+    let mut sink = options.apart.is_none().then(|| Sink::new(engine, of.clone()));
+    if let Some(sink) = &mut sink {
+        launch.tell(lane, sink);
+    }
     let control = control::listen(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)?;
 
     let handles = match inside.ready(&launch.plan) {
@@ -233,7 +258,9 @@ pub fn own(
         emptied = options.passing && lane.home.empty_in_passing(crate::lane::mount_mode()).unwrap_or(false);
     };
     let attending = Attending { timeout: options.timeout, transcript: transcript.as_deref(), cast };
-    let (outcome, recording) = attended(&inside, place, ends, &signals, attending, &mut alone, monitor);
+    let (outcome, recording) =
+        attended(&inside, place, ends, &signals, attending, (&mut alone, sink.as_mut()), monitor);
+    let told = Told::new(sink, of);
     let interrupted = outcome.as_ref().is_ok_and(|outcome| outcome.interrupted);
 
     control::remove(lane.home.dir().fd.as_fd());
@@ -248,7 +275,16 @@ pub fn own(
             let (exit, end) = exit_of(&outcome);
             let unwritten = Some(End { at: clock::now_ms(), exit: end });
             let exit = tell(outcome, exit, monitor)?;
-            return Ok(Driven { walk, watch, run, unwritten, emptied, interrupted, ..Driven::ended(exit) });
+            return Ok(Driven {
+                walk,
+                watch,
+                run,
+                unwritten,
+                emptied,
+                interrupted,
+                told,
+                ..Driven::ended(exit)
+            });
         }
         other => other,
     };
@@ -265,7 +301,7 @@ pub fn own(
     if let Err(error) = lane.home.shrink(crate::lane::mount_mode()) {
         monitor.event(Event::Warning(&error.to_string()));
     }
-    Ok(Driven { walk, watch, run, interrupted, ..Driven::ended(exit) })
+    Ok(Driven { walk, watch, run, interrupted, told, ..Driven::ended(exit) })
 }
 
 impl Driven {
@@ -281,6 +317,7 @@ impl Driven {
             emptied: false,
             interrupted: false,
             transcript: None,
+            told: None,
         }
     }
 }
@@ -353,6 +390,7 @@ pub fn joined(
     let transcript = transcript_path(lane, cast);
     let run = new_run(lane, launch, &walls(launch), Some(&transcript), false);
     let (pid, started_at) = (std::process::id(), run.started_at);
+    let of = OfRun::new(&run);
     let run = if on_record {
         Some(engine.ledger()?.act(|act| act.insert_run(&run))?)
     } else {
@@ -368,7 +406,10 @@ pub fn joined(
     };
     let place = Where::Joined { connection: live.connection, dir: lane.home.dir().fd.as_fd() };
     let attending = Attending { timeout, transcript: Some(&transcript), cast };
-    let (outcome, _) = attended(&inside, place, ends, &signals, attending, &mut || {}, monitor);
+    let mut sink = Sink::new(engine, of.clone());
+    let (outcome, _) =
+        attended(&inside, place, ends, &signals, attending, (&mut || {}, Some(&mut sink)), monitor);
+    let told = Told::new(Some(sink), of);
     // The lane may end between the handing out of its namespaces and the fork in them; then the kernel says ENOMEM.
     let too_late = |outcome: &Outcome| {
         let no_fork = matches!(&outcome.refused, Some(sandbox::Error::Step { errno, .. }) if *errno == kernel::Errno::NOMEM.raw_os_error());
@@ -381,7 +422,7 @@ pub fn joined(
         ended(ledger::Exit::Code(125))?;
         Exit::Lost
     };
-    Ok(Driven { run, began, ..Driven::ended(exit) })
+    Ok(Driven { run, began, told, ..Driven::ended(exit) })
 }
 
 /// How a command is attended.
@@ -397,9 +438,11 @@ fn attended(
     ends: Ends,
     signals: &Signals,
     attending: Attending<'_>,
-    alone: &mut dyn FnMut(),
+    (alone, sink): (&mut dyn FnMut(), Option<&mut Sink<'_>>),
     monitor: &mut dyn Monitor,
 ) -> (sandbox::Result<Outcome>, Option<PathBuf>) {
+    let mut deaf = Deaf;
+    let timeout = attending.timeout;
     let mut tape = Transcript::new(attending.transcript, attending.cast);
     let mut waiting = |others: usize| {
         let what = format!(
@@ -407,9 +450,34 @@ fn attended(
         );
         monitor.event(Event::Warning(&what));
     };
-    let mut hooks = supervise::Hooks { tape: &mut tape, waiting: &mut waiting, alone };
-    let outcome = supervise::supervise(inside, place, ends, signals, attending.timeout, &mut hooks);
+    let (outcome, sink) = match sink {
+        Some(sink) => {
+            let mut hooks =
+                supervise::Hooks { tape: &mut tape, waiting: &mut waiting, alone, witness: &mut *sink };
+            let outcome = supervise::supervise(inside, place, ends, signals, timeout, &mut hooks);
+            (outcome, Some(sink))
+        }
+        None => {
+            let mut hooks =
+                supervise::Hooks { tape: &mut tape, waiting: &mut waiting, alone, witness: &mut deaf };
+            (supervise::supervise(inside, place, ends, signals, timeout, &mut hooks), None)
+        }
+    };
+    if let (Some(sink), Ok(Outcome { timed_out: true, .. }), Some(timeout)) = (sink, &outcome, timeout) {
+        sink.take(Happening::Limit { name: "time".into(), value: format!("{} s", timeout.as_secs_f64()) });
+    }
     (outcome, tape.finish())
+}
+
+/// Nothing is taken down of a run of which no record speaks.
+struct Deaf;
+
+impl Witness for Deaf {
+    fn saw(&mut self, _seen: Seen) {}
+
+    fn rest(&mut self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Has the end of a run written, and says what a user has to know of it.

@@ -471,6 +471,14 @@ pub enum EngineError {
         /// The lane.
         name: String,
     },
+    /// The ledger has no records of that kind.
+    #[error("the ledger has no records of the kind '{kind}'")]
+    NoSuchKind {
+        /// As asked for.
+        kind: String,
+        /// The kinds that there are.
+        have: Vec<String>,
+    },
     /// No preset has that name.
     #[error("there is no preset '{name}'")]
     NoSuchPreset {
@@ -585,6 +593,7 @@ impl EngineError {
             E::NoSuchLane { .. }
             | E::NoLane { .. }
             | E::NoSuchPreset { .. }
+            | E::NoSuchKind { .. }
             | E::LaneIsMade { .. }
             | E::LaneIsLive { .. }
             | E::NoSuchPath { .. }

@@ -20,7 +20,9 @@ use workspace::{LaneHome, MountMode, MountTable};
 
 use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
+use crate::happened::{Happening, Sink};
 use crate::lane::{OpenLane, OpenRoot, lexical, mount_mode};
+use crate::policy::Policy;
 use crate::view::{MountView, Net, PlanView, Strategy};
 
 /// Wishes of the user for one run.
@@ -50,6 +52,9 @@ pub struct Wishes {
     pub nest: bool,
 }
 
+/// The reason of what is hidden because the command line says so.
+const BY_WISH: &str = "--hide";
+
 /// A run that is ready to be started.
 #[derive(Debug)]
 pub struct Launch {
@@ -67,6 +72,24 @@ pub struct Launch {
     pub shared: Vec<(String, String)>,
     /// Paths that are absent inside, each with the reason.
     pub hidden: Vec<(PathBuf, String)>,
+}
+
+impl Launch {
+    /// Has the ledger told of what the lane asked for and got: the mounts beside those of every lane, and the rules that held.
+    pub(crate) fn tell(&self, lane: &OpenLane, sink: &mut Sink<'_>) {
+        // What is hidden from every lane is the same for all; what is hidden by wish is told.
+        let built = self.plan.ops[self.plan.ground..].iter().filter(|op| !matches!(op, Op::Hide { .. }));
+        for MountView { target, kind, source, read_only, .. } in built.filter_map(mount_view) {
+            sink.take(Happening::Mount { target, kind, source, read_only });
+        }
+        for (target, _) in self.hidden.iter().filter(|(_, why)| why == BY_WISH) {
+            let (target, kind) = (target.clone(), "hidden".to_owned());
+            sink.take(Happening::Mount { target, kind, source: None, read_only: true });
+        }
+        for file in Policy::digests(lane) {
+            sink.take(file);
+        }
+    }
 }
 
 /// What a view rests on, known before the lane is.
@@ -134,7 +157,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
     for path in &wishes.hide {
         // Without links, as it stands in the view; what is in the lane alone is named by its letters.
         let path = std::fs::canonicalize(dir.join(path)).unwrap_or_else(|_| lexical(&dir, path));
-        hidden.push((path.clone(), "--hide".into()));
+        hidden.push((path.clone(), BY_WISH.into()));
         hide.push(path);
     }
     let mut roots = Vec::with_capacity(lane.roots.len());
@@ -208,7 +231,7 @@ fn mountable(root: &OpenRoot, mode: Mode, mounts: &MountTable) -> Result<()> {
 }
 
 /// The user's home, without links; `None` where there is none.
-pub(crate) fn home_dir() -> Option<PathBuf> {
+pub fn home_dir() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
     let home = std::fs::canonicalize(home).ok()?;
     (home.is_dir() && home != Path::new("/")).then_some(home)

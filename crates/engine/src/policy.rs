@@ -23,6 +23,7 @@ pub(crate) use gate::Gate;
 pub use refusal::{Broken, Refusal, Said};
 
 use crate::error::{Doing as _, EngineError, Result};
+use crate::happened::Happening;
 use crate::lane::OpenLane;
 
 /// Where the rules of a project stand in it.
@@ -118,6 +119,22 @@ impl Policy {
     /// The rules for a lane.
     pub fn of_lane(lane: &OpenLane) -> Result<Policy> {
         Policy::load(lane.roots.iter().filter(|root| !root.view.git).map(|root| root.view.path.as_path()))
+    }
+
+    /// The places where rules may stand for a lane, each with the digest of what is there, for the ledger. What cannot be
+    /// read has none: whoever needs it says so.
+    pub(crate) fn digests(lane: &OpenLane) -> Vec<Happening> {
+        let tops = lane.roots.iter().filter(|root| !root.view.git).map(|root| &root.view.path);
+        let user = of_user().into_iter().map(|path| ("user", path));
+        let project = tops.flat_map(|top| IN_PROJECT.map(|name| ("project", top.join(name))));
+        let told = |(scope, path): (&'static str, PathBuf)| {
+            let found = std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file() || scope == "user");
+            let digest = found.then(|| std::fs::read(&path).ok()).flatten().map(|text| ledger::digest(&text));
+            Happening::Policy { scope, path, digest }
+        };
+        // Of two names for one file the one that is not there says nothing.
+        let is_told = |happening: &Happening| matches!(happening, Happening::Policy { digest: Some(_), .. });
+        user.chain(project).map(told).filter(is_told).collect()
     }
 
     /// The files that are there and rule `root`, with what they say.

@@ -6,6 +6,7 @@ use rusqlite::{OptionalExtension as _, Row, named_params, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::chain::What;
 use crate::db::{Act, Ledger};
 use crate::error::{Error, Result, is_unique_violation};
 use crate::value;
@@ -194,7 +195,7 @@ impl Act<'_> {
                 ],
             )
             .map_err(|error| self.name_or(&error, &lane.name, &lane.origin, "record a lane"))?;
-        Ok(())
+        self.link(What::Lane, Some(&lane.id), 0, 0)
     }
 
     /// Moves a lane to another state of its life.
@@ -276,7 +277,7 @@ impl Act<'_> {
         ] {
             self.db().execute(sql, [id]).map_err(|error| self.wrong("delete a lane", &error))?;
         }
-        Ok(())
+        self.link(What::Gone, Some(id), 0, 0)
     }
 
     fn change_lane(&self, id: &str, sql: &str, values: impl rusqlite::Params) -> Result<()> {

@@ -7,24 +7,28 @@
 //! among an origin's undiscarded lanes; any number of processes may write at once; a file that is not
 //! a sound ledger is refused by name and never overwritten. This is the only crate that speaks SQL.
 //!
-//! Reading order: [`db`] (open, migrate, [`Ledger::act`]) → [`lane`] → [`run`] → [`operation`] → [`event`] → [`verdict`] → [`slips`].
+//! Reading order: [`db`] (open, migrate, [`Ledger::act`]) → [`lane`] → [`run`] → [`operation`] → [`event`] → [`verdict`] → [`slips`] → [`chain`] → [`query`].
 
+pub mod chain;
 pub mod db;
 pub mod error;
 pub mod event;
 pub mod lane;
 mod migrate;
 pub mod operation;
+pub mod query;
 pub mod run;
 pub mod slips;
 mod value;
 pub mod verdict;
 
+pub use chain::{Broken, Chain, Fault, Head, digest};
 pub use db::{Act, Ledger};
 pub use error::{Error, Result};
-pub use event::{Event, NewEvent};
+pub use event::{Event, Happened, NewEvent};
 pub use lane::{Lane, LaneFilter, LaneState};
 pub use operation::{NewOperation, Operation};
+pub use query::{Cursor, Query, Record};
 pub use run::{Exit, NewRun, Run};
 pub use slips::Slip;
 pub use verdict::{NewVerdict, Verdict};

@@ -10,7 +10,9 @@ const SCHEMA: &str = include_str!("schema.sql");
 const MARK: &str = "-- step ";
 
 /// The number of the newest step.
-pub(crate) const NEWEST: i64 = 2;
+pub(crate) const NEWEST: i64 = 3;
+/// The step that brought the chain: what was recorded before gets its links with it.
+const CHAIN: i64 = 3;
 
 /// Reads the schema number that the file has now.
 pub(crate) fn version(db: &Connection) -> rusqlite::Result<i64> {
@@ -33,6 +35,9 @@ pub(crate) fn raise(db: &mut Connection) -> rusqlite::Result<()> {
     for (number, sql) in steps() {
         if number > from {
             act.execute_batch(sql)?;
+            if number == CHAIN {
+                crate::chain::link_all(&act)?;
+            }
             act.pragma_update(None, "user_version", number)?;
         }
     }

@@ -6,6 +6,7 @@ use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::chain::What;
 use crate::db::{Act, Ledger};
 use crate::error::Result;
 use crate::value;
@@ -70,7 +71,9 @@ impl Act<'_> {
                 ],
             )
             .map_err(|error| self.wrong("record an operation", &error))?;
-        Ok(self.db().last_insert_rowid())
+        let id = self.db().last_insert_rowid();
+        self.link(What::Operation, operation.lane.as_deref(), id, id)?;
+        Ok(id)
     }
 
     /// Records how an operation that was begun came out.
@@ -79,11 +82,16 @@ impl Act<'_> {
         let values = params![id, outcome, undo.map(Value::to_string)];
         let rows =
             self.db().execute(sql, values).map_err(|error| self.wrong("finish an operation", &error))?;
-        self.met_one(rows, "operation", id)
+        self.met_one(rows, "operation", id)?;
+        let lane: Option<String> = self
+            .db()
+            .query_row("SELECT lane FROM operations WHERE id = ?1", [id], |row| row.get(0))
+            .map_err(|error| self.wrong("finish an operation", &error))?;
+        self.link(What::Operation, lane.as_deref(), id, id)
     }
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Operation> {
+pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Operation> {
     let act = NewOperation {
         at: row.get("at")?,
         verb: row.get("verb")?,

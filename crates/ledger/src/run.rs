@@ -4,6 +4,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::chain::What;
 use crate::db::{Act, Ledger};
 use crate::error::Result;
 use crate::value;
@@ -107,8 +108,27 @@ impl Act<'_> {
     pub fn lose_open_runs(&self, lane: &str, ended_at: i64) -> Result<()> {
         let sql = "UPDATE runs SET ended_at = ?2, exit_kind = 'lost', exit_value = NULL
                    WHERE lane = ?1 AND ended_at IS NULL";
-        let lost = self.db().execute(sql, params![lane, ended_at]);
-        lost.map(drop).map_err(|error| self.wrong("record lost runs", &error))
+        let open = || -> rusqlite::Result<Vec<i64>> {
+            let mut query = self.db().prepare("SELECT id FROM runs WHERE lane = ?1 AND ended_at IS NULL")?;
+            query.query_map([lane], |row| row.get(0))?.collect()
+        };
+        let lost = open().and_then(|open| {
+            self.db().execute(sql, params![lane, ended_at])?;
+            Ok(open)
+        });
+        for run in lost.map_err(|error| self.wrong("record lost runs", &error))? {
+            self.link_run(run)?;
+        }
+        Ok(())
+    }
+
+    /// A run says something else now.
+    fn link_run(&self, id: i64) -> Result<()> {
+        let lane: String = self
+            .db()
+            .query_row("SELECT lane FROM runs WHERE id = ?1", [id], |row| row.get(0))
+            .map_err(|error| self.wrong("link a run", &error))?;
+        self.link(What::Run, Some(&lane), id, id)
     }
 
     /// Records a run that starts, and gives its number.
@@ -130,7 +150,9 @@ impl Act<'_> {
                 ],
             )
             .map_err(|error| self.wrong("record a run", &error))?;
-        Ok(self.db().last_insert_rowid())
+        let id = self.db().last_insert_rowid();
+        self.link(What::Run, Some(&run.lane), id, id)?;
+        Ok(id)
     }
 
     /// Records what is known only once the command has started.
@@ -138,7 +160,8 @@ impl Act<'_> {
         let sql = "UPDATE runs SET pid = ?2, pid_start = ?3, walls = ?4 WHERE id = ?1";
         let values = params![id, pid, value::count(pid_start), walls.to_string()];
         let rows = self.db().execute(sql, values).map_err(|error| self.wrong("record a start", &error))?;
-        self.met_one(rows, "run", id)
+        self.met_one(rows, "run", id)?;
+        self.link_run(id)
     }
 
     /// Records how a run ended.
@@ -147,7 +170,8 @@ impl Act<'_> {
         let sql = "UPDATE runs SET ended_at = ?2, exit_kind = ?3, exit_value = ?4 WHERE id = ?1";
         let values = params![id, ended_at, kind, number];
         let rows = self.db().execute(sql, values).map_err(|error| self.wrong("record an end", &error))?;
-        self.met_one(rows, "run", id)
+        self.met_one(rows, "run", id)?;
+        self.link_run(id)
     }
 }
 
@@ -173,7 +197,7 @@ pub(crate) fn read_exit(row: &Row<'_>) -> rusqlite::Result<Option<Exit>> {
     Ok(Some(exit))
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Run> {
+pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Run> {
     let start = NewRun {
         lane: row.get("lane")?,
         argv: value::unpack_argv(&row.get::<_, Vec<u8>>("argv")?),

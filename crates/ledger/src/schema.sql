@@ -77,3 +77,34 @@ CREATE TABLE verdicts (
     transcript BLOB
 ) STRICT;
 CREATE INDEX verdicts_by_lane ON verdicts (lane, id);
+
+-- step 3
+ALTER TABLE events ADD COLUMN lane TEXT NOT NULL DEFAULT '';
+ALTER TABLE events ADD COLUMN path BLOB;
+ALTER TABLE events ADD COLUMN host TEXT;
+UPDATE events SET lane = coalesce((SELECT runs.lane FROM runs WHERE runs.id = events.run), '');
+CREATE INDEX events_by_at ON events (at);
+CREATE INDEX events_by_kind ON events (kind, at);
+CREATE INDEX events_by_lane ON events (lane, at);
+CREATE INDEX events_by_lane_kind ON events (lane, kind, at);
+CREATE INDEX events_by_path ON events (path) WHERE path IS NOT NULL;
+CREATE INDEX events_by_host ON events (host) WHERE host IS NOT NULL;
+CREATE INDEX operations_by_lane ON operations (lane, at);
+CREATE INDEX operations_by_at ON operations (at);
+CREATE INDEX runs_by_start ON runs (started_at);
+CREATE INDEX runs_by_end ON runs (ended_at) WHERE ended_at IS NOT NULL;
+CREATE TABLE links (
+    id     INTEGER PRIMARY KEY,
+    what   TEXT NOT NULL CHECK (what IN ('lane', 'gone', 'run', 'operation', 'verdict', 'events')),
+    lane   TEXT,
+    first  INTEGER NOT NULL,
+    last   INTEGER NOT NULL,
+    body   BLOB NOT NULL,
+    digest BLOB NOT NULL
+) STRICT;
+CREATE INDEX links_by_row ON links (what, first, lane);
+CREATE TABLE taken (
+    one    INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    length INTEGER NOT NULL,
+    digest BLOB NOT NULL
+) STRICT, WITHOUT ROWID;

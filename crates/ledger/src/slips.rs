@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::db::{Act, Ledger};
 use crate::error::{Error, Result};
-use crate::{Exit, Lane, NewOperation, NewRun};
+use crate::value;
+use crate::{Exit, Happened, Lane, NewOperation, NewRun};
 
 /// A fact on a slip.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +58,17 @@ pub enum Slip {
         at: i64,
         /// How.
         exit: Exit,
+    },
+    /// Things happened in a run, which is known as above.
+    Happened {
+        /// The lane's id.
+        lane: String,
+        /// [`NewRun::pid`].
+        pid: u32,
+        /// [`NewRun::started_at`].
+        started_at: i64,
+        /// In order.
+        events: Vec<Happened>,
     },
 }
 
@@ -113,8 +125,11 @@ impl Ledger {
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(&wrong)?;
         self.act(|act| -> Result<()> {
+            // Somebody may have been killed between taking the slips in and removing the file.
+            let fresh = &text[act.taken_of(&text)?..];
+            act.note_taken(&text)?;
             // What cannot be read was never whole: its writer was told so.
-            let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            let lines = fresh.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             for slip in lines.filter_map(|line| serde_json::from_slice::<Slip>(line).ok()) {
                 act.take(slip)?;
             }
@@ -167,7 +182,40 @@ impl Act<'_> {
                     None => Ok(()),
                 }
             }
+            Slip::Happened { lane, pid, started_at, events } => {
+                let newest = "SELECT max(id) FROM runs WHERE lane = ?1 HAVING count(*) > 0";
+                // A command that joined may do something before it is on record: then it counts as the lane's.
+                let run = match self.run_of(&lane, Some(pid), started_at)? {
+                    Some(run) => Some(run),
+                    None => self.one(newest, &lane)?,
+                };
+                run.map_or(Ok(()), |run| self.insert_events(run, &events))
+            }
         }
+    }
+
+    /// How much of these slips is in the ledger already.
+    fn taken_of(&self, text: &[u8]) -> Result<usize> {
+        use rusqlite::OptionalExtension as _;
+        let sql = "SELECT length, digest FROM taken";
+        let found =
+            self.db().query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 32]>(1)?)));
+        let found = found.optional().map_err(|error| self.wrong("take slips in", &error))?;
+        Ok(match found.map(|(length, digest)| (usize::try_from(length).unwrap_or(usize::MAX), digest)) {
+            Some((length, digest))
+                if text.get(..length).is_some_and(|begin| *blake3::hash(begin).as_bytes() == digest) =>
+            {
+                length
+            }
+            _ => 0,
+        })
+    }
+
+    fn note_taken(&self, text: &[u8]) -> Result<()> {
+        let sql = "INSERT OR REPLACE INTO taken (one, length, digest) VALUES (1, ?1, ?2)";
+        let digest = *blake3::hash(text).as_bytes();
+        let values = params![value::count(text.len() as u64), digest];
+        self.db().execute(sql, values).map(drop).map_err(|error| self.wrong("take slips in", &error))
     }
 
     fn run_of(&self, lane: &str, pid: Option<u32>, started_at: i64) -> Result<Option<i64>> {

@@ -55,7 +55,7 @@ pub(crate) fn read_count(row: &Row<'_>, column: &'static str) -> rusqlite::Resul
 pub(crate) mod hex {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    pub(super) fn to_text(bytes: &[u8]) -> String {
+    pub(crate) fn to_text(bytes: &[u8]) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
         bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()

@@ -3,6 +3,7 @@
 
 use rusqlite::{OptionalExtension as _, Row, params};
 
+use crate::chain::What;
 use crate::db::{Act, Ledger};
 use crate::error::Result;
 use crate::run::{Exit, exit_columns, read_exit};
@@ -116,11 +117,13 @@ impl Act<'_> {
                 ],
             )
             .map_err(|error| self.wrong("record a verdict", &error))?;
-        Ok(self.db().last_insert_rowid())
+        let id = self.db().last_insert_rowid();
+        self.link(What::Verdict, Some(&verdict.lane), id, id)?;
+        Ok(id)
     }
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Verdict> {
+pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Verdict> {
     let what = NewVerdict {
         lane: row.get("lane")?,
         argv: value::unpack_argv(&row.get::<_, Vec<u8>>("argv")?),

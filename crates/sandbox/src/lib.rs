@@ -27,6 +27,7 @@ pub mod reach;
 mod rename;
 pub mod report;
 mod rootfs;
+pub mod seen;
 pub mod spawn;
 pub mod supervise;
 pub mod view;

@@ -298,6 +298,19 @@ impl LaneHome {
         self.names()?.iter().filter(|name| is_upper(name)).map(open).collect()
     }
 
+    /// The same with the name of the part that each lies over; the home itself is `0`.
+    pub fn home_parts(&self) -> Result<Vec<(String, OwnedFd)>> {
+        let mut parts = Vec::new();
+        for name in self.names()? {
+            let part = name.strip_prefix(HOME.as_bytes()).and_then(|part| part.strip_suffix(b".u"));
+            if let Some(part) = part {
+                let dir = open::dir_beneath(&self.dir.fd, &name).doing("open upper layer", self.path())?;
+                parts.push((String::from_utf8_lossy(part).into_owned(), dir));
+            }
+        }
+        Ok(parts)
+    }
+
     /// True where nothing was written in the lane: every copy is as it was made, nothing is in any upper, and it stands
     /// on no former upper.
     pub fn is_unused(&self) -> Result<bool> {

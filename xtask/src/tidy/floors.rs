@@ -31,7 +31,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("axum", &["cli"]),
     ("tokio", &["cli"]),
     ("gix-imara-diff", &["review"]),
-    ("blake3", &["store", "review"]),
+    ("blake3", &["store", "review", "ledger"]),
     ("fastcdc", &["store"]),
     ("vt100", &["testkit", "cli"]),
 ];

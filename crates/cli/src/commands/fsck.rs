@@ -9,7 +9,7 @@ use crate::render::collect as render;
 use crate::render::report;
 use crate::wire;
 
-/// Check every snapshot of every lane, down to the last byte, and name what is damaged and who needs it.
+/// Check the ledger and every snapshot of every lane, down to the last byte, and name what is damaged and who needs it.
 ///
 /// Goes on past damage. Exit code 1 where something is damaged.
 #[derive(Debug, clap::Args)]
@@ -34,9 +34,11 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         }
     };
     let reports = engine::ops::fsck::fsck(&engine, &FsckRequest { repair: args.repair }, &mut progress)?;
+    let book = engine::ops::fsck::book(&engine)?;
     if ui.json {
-        ui.document(&wire::Checked::new(&reports))?;
+        ui.document(&wire::Checked::new(&book, &reports))?;
     } else {
+        render::checked_book(ui, &book)?;
         for report in &reports {
             render::checked(ui, report)?;
         }
@@ -44,6 +46,6 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
             ui.say("there are no snapshots");
         }
     }
-    let clean = reports.iter().all(StoreReport::is_clean);
+    let clean = book.is_clean() && reports.iter().all(StoreReport::is_clean);
     Ok(if clean { exit_code::DONE } else { exit_code::NOT_DONE })
 }

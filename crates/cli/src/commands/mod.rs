@@ -14,6 +14,7 @@ pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod keep;
 mod keep_ask;
+pub(crate) mod ledger;
 pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod man;
@@ -31,6 +32,7 @@ pub(crate) mod stop;
 mod undo_keep;
 pub(crate) mod verify;
 pub(crate) mod web;
+pub(crate) mod why;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -130,6 +132,8 @@ fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
         Verb::Gc(args) => gc::run(context, args),
         Verb::Fsck(args) => fsck::run(context, args),
         Verb::Doctor(args) => doctor::run(context, args),
+        Verb::Why(args) => why::run(context, args),
+        Verb::Ledger(args) => ledger::run(context, args),
         Verb::Web(args) => web::run(context, args),
         Verb::Bench(args) => bench::run(context, args),
         Verb::Completions(args) => completions::run(context, &args),

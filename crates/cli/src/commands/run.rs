@@ -13,7 +13,7 @@ use engine::watch::{Checkpoints, Watching};
 use super::{Context, progress};
 use crate::error::{CliError, Result};
 use crate::exit_code;
-use crate::render::{report, table};
+use crate::render::{ledger as render, report, table};
 use crate::style::Role;
 use crate::wire;
 
@@ -213,6 +213,9 @@ pub(crate) fn keep_stdout_for_the_answer(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
+/// Refusals that the lines after a run name.
+const CLOSING: usize = 5;
+
 /// The lines after a run.
 pub(crate) fn report(context: &mut Context, answer: &RunAnswer) -> Result<u8> {
     let ui = &mut context.ui;
@@ -240,6 +243,9 @@ pub(crate) fn report(context: &mut Context, answer: &RunAnswer) -> Result<u8> {
         ui.say(&format!("  {line}"));
     }
     progress::say_drift(ui, &answer.drift);
+    for line in render::refusals(ui, &answer.refused, CLOSING) {
+        ui.say(&line.replace("LANE", &answer.lane.name));
+    }
     if !answer.next.is_empty() {
         let next: Vec<String> = answer
             .next

@@ -3,7 +3,7 @@
 use std::io;
 
 use engine::keeping::KeepsView;
-use engine::ops::fsck::{FindingView, NeedView, StoreReport};
+use engine::ops::fsck::{BookReport, FindingView, NeedView, StoreReport};
 use engine::ops::gc::StoreView;
 
 use super::{history, report};
@@ -115,6 +115,38 @@ fn warn(ui: &Ui, view: &StoreView) {
             report::bytes(view.short)
         ));
     }
+}
+
+/// What a check of the ledger found.
+pub(crate) fn checked_book(ui: &mut Ui, report: &BookReport) -> io::Result<()> {
+    let path = super::report::path(&report.path);
+    let head = report
+        .head
+        .as_ref()
+        .map(|(link, digest)| format!(", head {link}:{}", digest.get(..16).unwrap_or(digest)));
+    let seen = format!("{} records, {} links{}", report.records, report.links, head.unwrap_or_default());
+    let verdict = match (&report.problem, &report.broken) {
+        (Some(why), _) => ui.paint(Role::Bad, &format!("cannot be checked: {}", escape::name(why))),
+        (None, None) => ui.paint(Role::Good, "whole"),
+        (None, Some(_)) => ui.paint(Role::Bad, "the chain is broken"),
+    };
+    ui.line(&format!("{path}: {verdict} ({seen})"))?;
+    let Some(broken) = &report.broken else { return Ok(()) };
+    let rows = match broken.rows {
+        (0, 0) => String::new(),
+        (first, last) if first == last => format!(" {first}"),
+        (first, last) => format!(" {first} to {last}"),
+    };
+    let lane = broken.lane.as_deref().map(|lane| format!(" of lane {}", escape::name(lane)));
+    let what = format!("{}{rows}{}", broken.what, lane.unwrap_or_default());
+    let why = match broken.why {
+        "chain" => "does not follow from the link before: one of the two was changed, removed or put in",
+        "changed" => "says something else than when it was written",
+        "missing" => "is not there any more",
+        _ => "was never written by this program: no link speaks of it",
+    };
+    let link = broken.link.map(|link| format!("first broken link {link}: ")).unwrap_or_default();
+    ui.line(&format!("  {link}{what} {why}"))
 }
 
 /// What was found in one store.

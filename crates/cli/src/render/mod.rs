@@ -3,6 +3,7 @@
 pub(crate) mod collect;
 pub(crate) mod diff;
 pub(crate) mod history;
+pub(crate) mod ledger;
 pub(crate) mod report;
 pub(crate) mod table;
 pub(crate) mod transcript;

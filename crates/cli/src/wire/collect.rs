@@ -1,7 +1,7 @@
 //! Answers of `gc` and `fsck`.
 
 use engine::keeping::KeepsView;
-use engine::ops::fsck::{FindingView, NeedView, StoreReport};
+use engine::ops::fsck::{BookReport, FindingView, NeedView, StoreReport};
 use engine::ops::gc::{StoreView, Thinned};
 use serde::Serialize;
 
@@ -101,7 +101,55 @@ impl CollectedStore {
 #[derive(Debug, Serialize)]
 pub(crate) struct Checked {
     clean: bool,
+    ledger: CheckedBook,
     stores: Vec<CheckedStore>,
+}
+
+/// The ledger.
+#[derive(Debug, Serialize)]
+struct CheckedBook {
+    path: String,
+    links: u64,
+    records: u64,
+    head: Option<Head>,
+    broken: Option<BrokenLink>,
+    problem: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Head {
+    link: i64,
+    digest: String,
+}
+
+#[derive(Debug, Serialize)]
+struct BrokenLink {
+    link: Option<i64>,
+    what: String,
+    lane: Option<String>,
+    first: i64,
+    last: i64,
+    why: &'static str,
+}
+
+impl CheckedBook {
+    fn new(report: &BookReport) -> CheckedBook {
+        CheckedBook {
+            path: path(&report.path).0,
+            links: report.links,
+            records: report.records,
+            head: report.head.as_ref().map(|(link, digest)| Head { link: *link, digest: digest.clone() }),
+            broken: report.broken.as_ref().map(|broken| BrokenLink {
+                link: broken.link,
+                what: broken.what.clone(),
+                lane: broken.lane.clone(),
+                first: broken.rows.0,
+                last: broken.rows.1,
+                why: broken.why,
+            }),
+            problem: report.problem.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -143,7 +191,7 @@ struct Need {
 }
 
 impl Checked {
-    pub(crate) fn new(reports: &[StoreReport]) -> Checked {
+    pub(crate) fn new(book: &BookReport, reports: &[StoreReport]) -> Checked {
         let store = |report: &StoreReport| {
             let (path, path_bytes) = path(&report.path);
             CheckedStore {
@@ -160,7 +208,8 @@ impl Checked {
             }
         };
         Checked {
-            clean: reports.iter().all(StoreReport::is_clean),
+            clean: book.is_clean() && reports.iter().all(StoreReport::is_clean),
+            ledger: CheckedBook::new(book),
             stores: reports.iter().map(store).collect(),
         }
     }

@@ -11,6 +11,7 @@ use engine::view::PlanView;
 use serde::Serialize;
 
 use super::lane::{Cost, Ended, Lane, RootCounts, Wall, Word};
+use super::ledger::Refused;
 use super::{Drift, Gap, path, text};
 use crate::render::report;
 
@@ -25,6 +26,7 @@ pub(crate) struct Ran {
     changes: Vec<RootCounts>,
     home_changes: u64,
     drift: Vec<Drift>,
+    refused: Vec<Refused>,
     next: Vec<String>,
 }
 
@@ -39,6 +41,7 @@ impl Ran {
             changes: answer.changes.iter().map(RootCounts::new).collect(),
             home_changes: answer.home_changes,
             drift: answer.drift.iter().map(Drift::new).collect(),
+            refused: answer.refused.iter().map(Refused::new).collect(),
             next: answer.next.iter().map(report::command).collect(),
         }
     }

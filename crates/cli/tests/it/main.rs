@@ -20,6 +20,7 @@ mod docs;
 mod export;
 mod guarded;
 mod keep;
+mod ledger;
 mod lost;
 mod ls;
 mod new;

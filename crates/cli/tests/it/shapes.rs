@@ -42,6 +42,7 @@ fn check(
                 "string" => value.is_string(),
                 "number" => value.is_number(),
                 "bool" => value.is_boolean(),
+                "any" => true,
                 name => return check(shapes, &shapes[name], value, place, wrong),
             };
             if !fits {
@@ -197,6 +198,14 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("show", &world.json(&["show", "one"]));
         is("log", &world.json(&["log", "one"]));
         is("ls", &world.json(&["ls"]));
+        let limited = ["run", "-n", "one", "--timeout", "100ms", "--json", "--", "sleep", "60"];
+        let limited = world.run(&limited).expect_code(124);
+        is("ran", &serde_json::from_slice(&limited.stdout).expect("a document"));
+        is("why", &world.json(&["why"]));
+        is("fsck", &world.json(&["fsck"]));
+        let records = world.ok(&["ledger", "--json"]).out();
+        assert!(records.lines().count() > 20);
+        records.lines().for_each(|line| is("ledger", &serde_json::from_str(line).expect("a document")));
         is("verify", &world.json(&["verify", "one", "--", "sh", "-c", "echo out"]));
         is("show", &world.json(&["show", "one"]));
         is("ls", &world.json(&["ls"]));

@@ -51,8 +51,8 @@ fn in_live(engine: &Engine, request: &ExecRequest, monitor: &mut dyn Monitor) ->
     let run = run_in(&row, request);
     let Ok(lane) = lane::open(engine, row) else { return Ok(None) };
     keeping::repair(engine, &project, monitor)?;
-    let exit = run::join(engine, &lane, &run, monitor)?;
-    Ok(exit.map(|exit| run::joined(engine, &lane, exit, &run, monitor)))
+    let driven = run::join(engine, &lane, &run, monitor)?;
+    Ok(driven.map(|driven| run::joined(engine, &lane, &driven, &run, monitor)))
 }
 
 fn run_in(row: &Lane, request: &ExecRequest) -> RunRequest {

@@ -1,4 +1,4 @@
-//! `fsck`: checks every store that lanes of this state directory use, and that every lane stands where its history says. What
+//! `fsck`: checks the ledger and every store that lanes of this state directory use, and that every lane stands where its history says. What
 //! is derived can be made again, and what a lane still holds can be stored again; what is lost is named, with everything that
 //! needs it.
 //!
@@ -83,6 +83,78 @@ impl StoreReport {
     pub fn is_clean(&self) -> bool {
         self.findings.iter().all(|finding| finding.spare) && self.problem.is_none()
     }
+}
+
+/// What was found in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BookReport {
+    /// Its file.
+    pub path: PathBuf,
+    /// Links of the chain that were read.
+    pub links: u64,
+    /// Records that they speak of.
+    pub records: u64,
+    /// Number and digest of the newest link.
+    pub head: Option<(i64, String)>,
+    /// Where the chain does not hold, as what, number of the link, rows, and why.
+    pub broken: Option<BrokenView>,
+    /// Why it cannot be checked at all.
+    pub problem: Option<String>,
+}
+
+/// The first place where the chain does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenView {
+    /// Number of the link; `None` where a record has none.
+    pub link: Option<i64>,
+    /// `lane`, `run`, `operation`, `verdict` or `events`.
+    pub what: String,
+    /// Name of the lane, or its id where it has none.
+    pub lane: Option<String>,
+    /// First and last number of the rows.
+    pub rows: (i64, i64),
+    /// `chain`, `changed`, `missing` or `unlinked`.
+    pub why: &'static str,
+}
+
+impl BookReport {
+    /// True where nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.broken.is_none() && self.problem.is_none()
+    }
+}
+
+/// Checks the ledger: the pages of its file, and the chain over its records.
+pub fn book(engine: &Engine) -> Result<BookReport> {
+    let path = engine.state().ledger();
+    let mut report = BookReport { path, links: 0, records: 0, head: None, broken: None, problem: None };
+    let ledger = match engine.ledger() {
+        Ok(ledger) => ledger,
+        Err(error) => {
+            report.problem = Some(error.with_causes());
+            return Ok(report);
+        }
+    };
+    match ledger.check().and_then(|()| ledger.check_chain()) {
+        Err(error) => report.problem = Some(crate::EngineError::from(error).with_causes()),
+        Ok(chain) => {
+            (report.links, report.records) = (chain.links, chain.records);
+            report.head = chain.head.map(|head| (head.link, head.digest));
+            report.broken = chain.broken.map(|broken| BrokenView {
+                link: broken.link,
+                what: broken.what,
+                lane: broken.lane.map(|id| name_of(engine, &id).unwrap_or(id)),
+                rows: broken.rows,
+                why: match broken.why {
+                    ledger::Fault::Chain => "chain",
+                    ledger::Fault::Changed => "changed",
+                    ledger::Fault::Missing => "missing",
+                    ledger::Fault::Unlinked => "unlinked",
+                },
+            });
+        }
+    }
+    Ok(report)
 }
 
 /// Checks everything. `progress` hears of each store the bytes read so far.

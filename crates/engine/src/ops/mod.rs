@@ -1,5 +1,6 @@
 //! One file per verb: a request type, an answer type, one function.
 
+pub mod book;
 pub mod checkpoint;
 pub mod compare;
 pub mod diff;

@@ -11,10 +11,11 @@ use sandbox::control;
 use serde_json::json;
 
 use crate::describe;
-use crate::drive::{self, Driven, End, Options};
+use crate::drive::{self, Driven, End, Options, Told};
 use crate::engine::{Engine, done};
 use crate::error::{Doing as _, EngineError, Result};
 use crate::find;
+use crate::happened::Sink;
 use crate::lane::{self, OpenLane};
 use crate::launch::{self, Wishes};
 use crate::missed;
@@ -23,6 +24,8 @@ use crate::ops::new::{self, NewRequest, Recorded};
 use crate::stores;
 use crate::view::{Cost, DriftView, Exit, LaneView, Net, Next, PlanView, RootChanges, Strategy};
 use crate::watch::{Checkpoints, Watching};
+use crate::why::{self, Refusal};
+use crate::writes;
 
 /// What to run, in which lane, behind which walls.
 #[derive(Debug, Clone, Default)]
@@ -84,6 +87,8 @@ pub struct RunAnswer {
     pub drift: Vec<DriftView>,
     /// The most useful next commands, best first.
     pub next: Vec<Next>,
+    /// What was refused in it, each once.
+    pub refused: Vec<Refusal>,
 }
 
 /// How long a run waits for another command that is making, starting or ending the same lane.
@@ -159,8 +164,8 @@ pub(crate) fn in_lane(
             return start(engine, lane, lock, None, None, request, monitor);
         }
         // Held and not (or no longer) live: somebody is about to start it, or it is just ending.
-        if let Some(exit) = join(engine, &lane, request, monitor)? {
-            return Ok(joined(engine, &lane, exit, request, monitor));
+        if let Some(driven) = join(engine, &lane, request, monitor)? {
+            return Ok(joined(engine, &lane, &driven, request, monitor));
         }
         if Instant::now() >= deadline {
             let pid = lane.home.holder().ok().flatten();
@@ -174,11 +179,12 @@ pub(crate) fn in_lane(
 pub(crate) fn joined(
     engine: &Engine,
     lane: &OpenLane,
-    exit: Exit,
+    driven: &Driven,
     request: &RunRequest,
     monitor: &mut dyn Monitor,
 ) -> RunAnswer {
-    let answer = answer(engine, lane, exit, None, &mut None, request.on_record, monitor);
+    let ended = (driven.exit, driven.told.as_ref());
+    let answer = answer(engine, lane, ended, None, &mut None, request.on_record, monitor);
     // The watch takes the snapshot, which nobody waits for.
     sandbox::channel::tell(lane.home.dir().fd.as_fd(), sandbox::channel::OUTSIDE, b"exit");
     answer
@@ -190,7 +196,7 @@ pub(crate) fn join(
     lane: &OpenLane,
     request: &RunRequest,
     monitor: &mut dyn Monitor,
-) -> Result<Option<Exit>> {
+) -> Result<Option<Driven>> {
     let Some(live) = control::join(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)? else {
         return Ok(None);
     };
@@ -213,7 +219,7 @@ pub(crate) fn join(
     let view = describe::lane_with(engine, &lane.row, None);
     monitor.event(Event::Ready { lane: &view, cost: None, net: request.net, direct: &[], shared: &[] });
     let driven = drive::joined(engine, lane, live, &launch, request.timeout, request.on_record, monitor)?;
-    Ok(driven.began.then_some(driven.exit))
+    Ok(driven.began.then_some(driven))
 }
 
 /// A lane that was made for this run.
@@ -311,7 +317,8 @@ fn start(
         watch.ended();
     }
     let mut linked = None;
-    let answer = answer(engine, &lane, driven.exit, cost, &mut linked, true, monitor);
+    let ended = (driven.exit, driven.told.as_ref());
+    let answer = answer(engine, &lane, ended, cost, &mut linked, true, monitor);
     if let Some(watch) = driven.watch {
         watch.leave(LAST_SNAPSHOT);
         if let Some(missed) = missed::read(&lane.home) {
@@ -322,6 +329,11 @@ fn start(
         let _without_it_a_fork_looks_itself = lane.home.end_links(&reading, linked);
     }
     Ok(answer)
+}
+
+/// What was refused, as it is told.
+fn refusals(told: Option<&Told>) -> Vec<Refusal> {
+    told.map(|told| told.refused.iter().filter_map(why::of).collect()).unwrap_or_default()
 }
 
 /// A lane that was made for a run which never began is no use to anybody: it goes. The first error is told.
@@ -387,6 +399,7 @@ fn removed(
         home_changes: 0,
         drift: Vec::new(),
         next: Vec::new(),
+        refused: refusals(driven.told.as_ref()),
     })
 }
 
@@ -395,13 +408,13 @@ fn removed(
 fn answer(
     engine: &Engine,
     lane: &OpenLane,
-    exit: Exit,
+    (exit, told): (Exit, Option<&Told>),
     cost: Option<Cost>,
     linked: &mut Option<bool>,
     on_record: bool,
     monitor: &mut dyn Monitor,
 ) -> RunAnswer {
-    looked_at(engine, lane, exit, cost, linked, on_record).unwrap_or_else(|error| {
+    looked_at(engine, lane, (exit, told), cost, linked, on_record).unwrap_or_else(|error| {
         let why = error.with_causes();
         monitor.event(Event::Warning(&format!("what changed could not be found out: {why}")));
         RunAnswer {
@@ -413,6 +426,7 @@ fn answer(
             home_changes: 0,
             drift: Vec::new(),
             next: vec![Next::Show(lane.row.name.clone())],
+            refused: refusals(told),
         }
     })
 }
@@ -420,7 +434,7 @@ fn answer(
 fn looked_at(
     engine: &Engine,
     lane: &OpenLane,
-    exit: Exit,
+    (exit, told): (Exit, Option<&Told>),
     cost: Option<Cost>,
     linked: &mut Option<bool>,
     on_record: bool,
@@ -429,6 +443,12 @@ fn looked_at(
     *linked = Some(deltas.iter().any(|delta| delta.set.linked || !delta.set.gaps.is_empty()));
     let changes: Vec<RootChanges> =
         deltas.iter().map(|delta| RootChanges { root: delta.root.clone(), counts: delta.counts() }).collect();
+    let beside = writes::beside(lane);
+    let home_changes = beside.entries();
+    if let Some(told) = told {
+        let mut sink = Sink::new(engine, told.of.clone());
+        beside.told(&changes).into_iter().for_each(|writes| sink.take(writes));
+    }
     let name = lane.row.name.clone();
     let changed = changes.iter().any(|root| root.counts.total() + root.counts.git_internal > 0);
     let next = if changed {
@@ -448,9 +468,10 @@ fn looked_at(
         cost,
         exit,
         changes,
-        home_changes: lane.home_changes(),
+        home_changes,
         drift,
         next,
+        refused: refusals(told),
     })
 }
 
@@ -502,6 +523,7 @@ fn detached(
                 home_changes: 0,
                 drift: Vec::new(),
                 next: vec![Next::Exec(name.clone()), Next::Show(name.clone()), Next::Stop(name)],
+                refused: Vec::new(),
             })
         }
     }

@@ -1,6 +1,6 @@
 //! What is recorded comes back as it was, and an act is whole or absent.
 
-use ledger::{Error, Exit, LaneFilter, LaneState, Ledger, NewEvent, NewOperation};
+use ledger::{Error, Exit, Happened, LaneFilter, LaneState, Ledger, NewEvent, NewOperation};
 use serde_json::json;
 
 use crate::sample;
@@ -119,7 +119,8 @@ fn a_run_its_end_and_its_events_come_back_in_order() {
     assert_eq!(book.run(second).expect("read").and_then(|run| run.exit), Some(Exit::Lost));
 
     for (at, kind) in [(3, "refused"), (1, "mounted")] {
-        let event = NewEvent { run: first, at, kind: kind.to_owned(), data: json!({ "at": at }) };
+        let what = Happened { at, kind: kind.to_owned(), path: None, host: None, data: json!({ "at": at }) };
+        let event = NewEvent { run: first, what };
         book.act(|act| act.insert_event(&event)).expect("recorded");
     }
     let kinds: Vec<String> = book.events(first).expect("list").into_iter().map(|e| e.what.kind).collect();

@@ -23,6 +23,7 @@ use crate::message::{FromInside, ToInside};
 use crate::notify::{Listeners, Notifier, is_dead};
 use crate::plan::Plan;
 use crate::rename::Carried;
+use crate::seen::Witness;
 use crate::spawn::{Handles, Inside};
 
 /// Takes what a run prints, for its transcript.
@@ -115,6 +116,8 @@ pub struct Hooks<'h> {
     pub waiting: &'h mut dyn FnMut(usize),
     /// Told that the lane is ending and no process is left in it but pid 1.
     pub alone: &'h mut dyn FnMut(),
+    /// Told what the walls saw.
+    pub witness: &'h mut dyn Witness,
 }
 
 /// Runs the loop until the command has ended, and with it every command that had joined the lane (for a live
@@ -127,7 +130,7 @@ pub fn supervise(
     timeout: Option<Duration>,
     hooks: &mut Hooks<'_>,
 ) -> Result<Outcome> {
-    let Hooks { tape, waiting, alone } = hooks;
+    let Hooks { tape, waiting, alone, witness } = hooks;
     let mut supervisor = Supervisor {
         inside,
         lane,
@@ -135,6 +138,7 @@ pub fn supervise(
         tape: &mut **tape,
         waiting: &mut **waiting,
         alone: &mut **alone,
+        witness: &mut **witness,
         deadline: timeout.map(|timeout| Instant::now() + timeout),
         notifier: None,
         listeners: Listeners::new()?,
@@ -181,6 +185,7 @@ struct Supervisor<'s> {
     tape: &'s mut dyn Tape,
     waiting: &'s mut dyn FnMut(usize),
     alone: &'s mut dyn FnMut(),
+    witness: &'s mut dyn Witness,
     deadline: Option<Instant>,
     notifier: Option<Notifier>,
     /// Listeners, kept so that a call is never orphaned while the notifier is started again.
@@ -285,7 +290,7 @@ impl Supervisor<'_> {
         }
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let soon = self.keys_wait.map(|_| LOOK_AGAIN);
-        let timeout = left.into_iter().chain(soon).min();
+        let timeout = left.into_iter().chain(soon).chain(self.witness.rest()).min();
         let timeout = timeout
             .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
