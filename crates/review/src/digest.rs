@@ -33,6 +33,9 @@ impl fmt::Debug for Digest {
 }
 
 impl Digest {
+    /// Stands for one that was not taken yet. No change has it, so that nothing is ever taken for it.
+    pub const UNKNOWN: Digest = Digest([0; 32]);
+
     /// Reads it as it is printed; `None` for anything else.
     pub fn parse(text: &str) -> Option<Digest> {
         let nibble = |byte: &u8| match byte {

@@ -5,6 +5,8 @@
 //! Invariant: content of a lane is only ever read here as bytes, JSON or TOML, never executed, and a file
 //! that cannot be judged is guarded.
 
+mod index;
+
 use std::sync::OnceLock;
 
 use kernel::Errno;
@@ -14,6 +16,7 @@ use tree::{Change, ChangeKind, Entry, Kind, Source, TreePath};
 use crate::error::{Error, Reading as _, Result};
 use crate::flat::Pair;
 use crate::read;
+use index::Index;
 
 /// Files that are judged by their content are read up to this size.
 const JUDGED_LIMIT: u64 = 4 << 20;
@@ -88,6 +91,7 @@ enum Format {
 #[derive(Debug)]
 pub struct Guard {
     data: &'static Data,
+    index: &'static Index,
     hooks_path: Option<TreePath>,
 }
 
@@ -153,7 +157,9 @@ pub fn guarded(change: &Change, lane: &dyn Source, base: &dyn Source) -> Result<
 impl Guard {
     /// The rules for a tree. Reads `core.hooksPath` out of the base's `.git/config` as text.
     pub fn new(base: &dyn Source) -> Result<Guard> {
-        Ok(Guard { data: data()?, hooks_path: hooks_path(base) })
+        static INDEX: OnceLock<Index> = OnceLock::new();
+        let data = data()?;
+        Ok(Guard { data, index: INDEX.get_or_init(|| Index::of(data)), hooks_path: hooks_path(base) })
     }
 
     /// The reason why `change` needs its path named, if it does.
@@ -187,13 +193,12 @@ impl Guard {
         let dependency = holds(&names, &self.data.dependencies);
         let installed = holds(&names, &self.data.installed);
         let exempt = |group: &Group, rule: &Rule| rule.anywhere && dependency || group.built && installed;
-        let rules = self.data.group.iter().flat_map(|group| group.rule.iter().map(move |rule| (group, rule)));
-        rules.filter(|(group, rule)| !exempt(group, rule)).find_map(|(_, rule)| {
-            let (length, below) = rule.matches(&names, is_dir)?;
-            let dir =
-                below.then(|| names[..length].iter().fold(TreePath::root(), |dir, name| dir.join(name)));
-            Some(Reason { text: rule.reason.clone(), dir })
-        })
+        let (at, length) = self.index.find(&names, |pattern| {
+            let group = &self.data.group[pattern.group];
+            (!is_dir || pattern.below) && !exempt(group, &group.rule[pattern.rule])
+        })?;
+        let dir = at.below.then(|| names[..length].iter().fold(TreePath::root(), |dir, name| dir.join(name)));
+        Some(Reason { text: self.data.group[at.group].rule[at.rule].reason.clone(), dir })
     }
 
     /// As [`Guard::check`], for a pair of sides.
@@ -298,29 +303,6 @@ impl Manifest {
             key.split('.').try_fold(of.clone(), |table, name| table.get(name).cloned())
         };
         Ok(self.keys.iter().any(|key| value(&old, key) != value(&new, key)))
-    }
-}
-
-impl Rule {
-    /// The number of leading components that the rule covers, where it covers the path; and whether that is a
-    /// directory with everything below it.
-    fn matches(&self, names: &[&[u8]], is_dir: bool) -> Option<(usize, bool)> {
-        self.paths.iter().find_map(|path| {
-            let (pattern, below) = path.strip_suffix("/**").map_or((path.as_str(), false), |dir| (dir, true));
-            if is_dir && !below {
-                return None;
-            }
-            let length = pattern.bytes().filter(|b| *b == b'/').count() + 1;
-            let starts = if self.anywhere { names.len() } else { 1 };
-            (0..starts).find_map(|start| {
-                let window = names.get(start..start + length)?;
-                let end = start + length;
-                let reaches = below || end == names.len();
-                let mut parts = pattern.split('/').zip(window);
-                let equal = reaches && parts.all(|(part, name)| component_matches(part.as_bytes(), name));
-                equal.then_some((end, below))
-            })
-        })
     }
 }
 

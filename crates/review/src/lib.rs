@@ -6,7 +6,7 @@
 //! text patch of it; a keep is whole or did not happen, also after `kill -9`; nothing that runs by
 //! itself later is covered by a blanket yes.
 //!
-//! Reading order: [`flat`] (changes as pairs of old and new) → [`diff`] → [`stat`] → [`patch`] →
+//! Reading order: [`flat`] (changes as pairs of old and new) → [`diff`] → [`words`] → [`stat`] → [`patch`] →
 //! [`guard`] → [`select`] → [`plan`] → [`outcome`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`splice`] → [`composed`] → [`chosen`] → [`held`];
 //! where the origin has changed [`merge`] → [`table`] → [`threeway`].
 
@@ -32,6 +32,7 @@ pub mod splice;
 pub mod stat;
 pub mod table;
 pub mod threeway;
+pub mod words;
 
 mod base85;
 mod read;
