@@ -80,6 +80,20 @@ pub fn by_name(engine: &Engine, dir: &Path, name: &str) -> Result<Option<Lane>> 
     Ok(rows.pop())
 }
 
+/// True where a lane of the project of `dir` has exactly this id. Another one's name that looks like it does not count, nor
+/// does a lane of another project: for who was handed an id by somebody who sees this project alone.
+pub fn is_own(engine: &Engine, dir: &Path, id: &str) -> Result<bool> {
+    let top = engine.project(dir)?.top;
+    let is_it = |row: &Lane| row.id == id && row.origin == top.as_os_str().as_bytes();
+    Ok(by_name(engine, dir, id)?.is_some_and(|row| is_it(&row)))
+}
+
+/// The same for one in the trash.
+pub fn is_own_discarded(engine: &Engine, dir: &Path, id: &str) -> Result<bool> {
+    let top = engine.project(dir)?.top;
+    Ok(discarded(engine, Some(&top))?.iter().any(|row| row.id == id))
+}
+
 /// The discarded lanes that are still in the trash, newest first; those of one project, or all.
 pub fn discarded(engine: &Engine, origin: Option<&Path>) -> Result<Vec<Lane>> {
     let origin = origin.map(|path| path.as_os_str().as_bytes());

@@ -63,20 +63,37 @@ pub(crate) fn grounds<'g>(lane: &OpenLane, deltas: &'g [RootDelta]) -> Result<Ve
     lane.roots.iter().zip(deltas).map(ground).collect()
 }
 
-/// True where a change lies in what a diff was narrowed to.
-fn is_within(within: &[(PathBuf, TreePath)], root: &Path, change: &Change) -> bool {
-    within.is_empty()
-        || within.iter().any(|(of, path)| {
-            of == root && (change.path.starts_with(path) || change.old_path().starts_with(path))
-        })
+/// What a diff was narrowed to: paths and what is below them; everything where there are none.
+pub(crate) struct Within<'w>(BTreeSet<(&'w Path, &'w TreePath)>);
+
+impl<'w> Within<'w> {
+    pub(crate) fn of(paths: &'w [(PathBuf, TreePath)]) -> Within<'w> {
+        Within(paths.iter().map(|(root, path)| (root.as_path(), path)).collect())
+    }
+
+    /// True where a change of a root lies in it, by its new place or its old one.
+    pub(crate) fn covers(&self, root: &Path, change: &Change) -> bool {
+        let below = |path: &TreePath| {
+            let mut at = Some(path.clone());
+            while let Some(path) = at {
+                if self.0.contains(&(root, &path)) {
+                    return true;
+                }
+                at = path.parent();
+            }
+            false
+        };
+        self.0.is_empty() || below(&change.path) || below(change.old_path())
+    }
 }
 
 /// Every change there, as it is now, with nothing ticked.
 pub(crate) fn look(grounds: &[Ground<'_>], within: &[(PathBuf, TreePath)]) -> Result<Vec<SelectedFile>> {
     let mut files = Vec::new();
+    let within = Within::of(within);
     for ground in grounds {
         let guard = Guard::new(&*ground.base)?;
-        for change in ground.set.changes.iter().filter(|change| is_within(within, ground.root, change)) {
+        for change in ground.set.changes.iter().filter(|change| within.covers(ground.root, change)) {
             files.push(SelectedFile {
                 root: ground.root.to_owned(),
                 path: change.path.clone(),

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub use review::diff::{FileDiff, Hunk, Line, LineKind, Note};
+pub use review::words;
 use tree::{Change, ChangeSet, Source, TreePath};
 
 use crate::describe;
@@ -15,7 +16,7 @@ use crate::find;
 use crate::guarding;
 use crate::history::LaneHistory;
 use crate::lane::{self, OpenLane, RootDelta};
-use crate::selection::{SelectedFile, Selection};
+use crate::selection::{Digest, SelectedFile, Selection};
 use crate::sides::{Ground, Side};
 use crate::view::{DriftKind, DriftView, LaneView};
 
@@ -111,25 +112,62 @@ impl DiffAnswer<'_> {
 
     /// Every change of the diff with its digest, to be ticked: none is yet. Reads all content that the changes speak of.
     pub fn selection(&self) -> Result<Selection> {
-        let mut files = Vec::with_capacity(self.files.len());
-        for file in &self.files {
-            let trees = &self.trees[file.root_index];
-            files.push(SelectedFile {
-                root: file.root.clone(),
-                path: file.change.path.clone(),
-                digest: review::digest::of_change(&file.change, &*trees.base, &*trees.lane)?,
-                guarded: file.guarded.is_some(),
-                named: false,
-                take: None,
-            });
+        let mut selection = self.unread();
+        for (file, view) in selection.files.iter_mut().zip(&self.files) {
+            file.digest = self.digest(view)?;
         }
-        Ok(Selection {
+        selection.digest = Selection::digest_of(&selection.files);
+        Ok(selection)
+    }
+
+    /// The same for who shows changes before he reads them: nothing is read, and no digest known. Each is put in when its
+    /// content is looked at, and [`DiffAnswer::bound`] takes the rest.
+    pub fn unread(&self) -> Selection {
+        let file = |file: &FileView| SelectedFile {
+            root: file.root.clone(),
+            path: file.change.path.clone(),
+            digest: Digest::UNKNOWN,
+            guarded: file.guarded.is_some(),
+            named: false,
+            take: None,
+        };
+        Selection {
             lane: self.lane.name.clone(),
             lane_id: self.lane.id.clone(),
-            digest: Selection::digest_of(&files),
+            digest: Digest::UNKNOWN,
             within: self.within.clone(),
-            files,
-        })
+            files: self.files.iter().map(file).collect(),
+        }
+    }
+
+    /// What a change is now.
+    pub fn digest(&self, file: &FileView) -> Result<Digest> {
+        let trees = &self.trees[file.root_index];
+        Ok(review::digest::of_change(&file.change, &*trees.base, &*trees.lane)?)
+    }
+
+    /// What is ticked of [`DiffAnswer::unread`], and what stands below it, to be kept: bound to the digests that it has, and
+    /// else to what it is now. Of anything else nothing is read, here and by a keep of it.
+    pub fn bound(&self, ticked: &Selection) -> Result<Selection> {
+        let within: Vec<(PathBuf, TreePath)> = ticked
+            .files
+            .iter()
+            .filter(|file| file.take.is_some())
+            .map(|file| (file.root.clone(), file.path.clone()))
+            .collect();
+        let meant = crate::picking::Within::of(&within);
+        let mut files = Vec::new();
+        for (file, view) in ticked.files.iter().zip(&self.files) {
+            if meant.covers(&view.root, &view.change) {
+                let digest = match file.digest {
+                    Digest::UNKNOWN => self.digest(view)?,
+                    known => known,
+                };
+                files.push(SelectedFile { digest, ..file.clone() });
+            }
+        }
+        let digest = Selection::digest_of(&files);
+        Ok(Selection { digest, within, files, ..ticked.clone() })
     }
 
     /// Writes a patch that git can apply; says what a patch cannot carry.

@@ -65,6 +65,33 @@ pub struct VerifyAnswer {
     pub verdict: VerdictView,
 }
 
+/// A command that a lane can be checked with though nobody types it: somebody who may write the original, or who ran it
+/// before, has named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownCheck {
+    /// Its words; bytes.
+    pub argv: Vec<Vec<u8>>,
+    /// The file whose `keep.verify` names it, and the line; `None` for the command of the lane's last verdict.
+    pub rule: Option<(PathBuf, usize)>,
+}
+
+/// The commands that a lane can be checked with: those of the policy, and that of its last verdict.
+pub fn known(engine: &Engine, dir: &Path, lane: Option<&str>) -> Result<Vec<KnownCheck>> {
+    let row = find::lane(engine, dir, lane, |_| true)?;
+    let lane = lane::open(engine, row)?;
+    let words = |needed: &NeededCheck| needed.check.argv().into_iter().map(String::into_bytes).collect();
+    let rule = |needed: &NeededCheck| Some((needed.file.clone(), needed.line));
+    let checks = Policy::of_lane(&lane)?.checks();
+    let mut known: Vec<KnownCheck> =
+        checks.iter().map(|needed| KnownCheck { argv: words(needed), rule: rule(needed) }).collect();
+    if let Some(last) = engine.ledger()?.last_verdict(&lane.row.id)?
+        && !known.iter().any(|check| check.argv == last.what.argv)
+    {
+        known.push(KnownCheck { argv: last.what.argv, rule: None });
+    }
+    Ok(known)
+}
+
 /// How long a lane may be held by somebody who is just letting go of it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
