@@ -8,6 +8,9 @@ use crate::tui::{self, Ground, Theme};
 
 /// Look at lanes on the terminal: files, hunks and lines; tick what is good, see the plan, keep it.
 ///
+/// The plan shows what is put together with the original's own changes and what conflicts, which a key settles; what was
+/// kept can be taken back, also later, from the list of lanes. Two lanes are compared path by path.
+///
 /// Reads bytes and runs nothing of a lane. Every screen shows its keys in the last line, `?` lists all of them. Files that
 /// run by themselves later stand apart and are ticked one by one.
 #[derive(Debug, clap::Args)]

@@ -1,13 +1,16 @@
 //! What the view asks for and what it is told: the seam between the pure state (`app`) and the engine (`worker`).
 
+use engine::keeping::KeptView;
+use engine::ops::compare::Met;
 use engine::ops::diff::{FileDiff, FileView};
 use engine::ops::discard::DiscardAnswer;
 use engine::ops::export::ExportAnswer;
-use engine::ops::keep::KeepView;
+use engine::ops::keep::{Conflicts, KeepView};
 use engine::ops::list::ListedLane;
 use engine::ops::undo_keep::UndoKeepView;
-use engine::selection::Selection;
+use engine::selection::{Digest, Selection};
 use engine::view::LaneView;
+use tree::TreePath;
 
 use super::ticks::Ticks;
 
@@ -26,12 +29,18 @@ pub(crate) enum Effect {
     Open(String),
     /// Compare the content of a file of the open lane.
     Content(usize),
-    /// Compare a file of the open lane with the same one in another lane.
-    Compare(usize, String),
+    /// Compare a file of two lanes.
+    Across(Box<Across>),
+    /// Find every path that either of two lanes changed.
+    Meet([String; 2]),
     /// Plan a keep of these ticks.
-    Plan(Box<Selection>),
+    Plan(Box<Selection>, Conflicts),
     /// Carry out the plan that was shown.
     Keep,
+    /// Read which keeps can be taken back.
+    Keeps,
+    /// Plan taking back the keep with this id.
+    PlanBack(String),
     /// Take back the keep with this id.
     TakeBack(String),
     /// Write a lane's state beside the original.
@@ -68,14 +77,36 @@ pub(crate) struct Changes {
     pub(crate) gaps: Vec<String>,
 }
 
+/// A path of two lanes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Across {
+    /// The lanes.
+    pub(crate) lanes: [String; 2],
+    /// Number of the root in the first one.
+    pub(crate) root: usize,
+    /// Where.
+    pub(crate) path: TreePath,
+    /// Its number in the list that it stands in.
+    pub(crate) number: usize,
+    /// That is the list of what either lane changed, and not that of the open lane.
+    pub(crate) met: bool,
+}
+
+/// What two lanes changed.
+#[derive(Debug, Clone)]
+pub(crate) struct Meet {
+    /// Their names.
+    pub(crate) lanes: [String; 2],
+    /// Every path that either changed.
+    pub(crate) files: Vec<Met>,
+}
+
 /// A file in two lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct TwoSides {
-    /// Number of the file in the open lane.
-    pub(crate) file: usize,
-    /// The other lane.
-    pub(crate) other: String,
-    /// From the open lane's file to the other's.
+    /// What was compared.
+    pub(crate) across: Across,
+    /// From the first lane's file to the second one's.
     pub(crate) diff: FileDiff,
     /// What either has there, in words.
     pub(crate) have: [String; 2],
@@ -92,16 +123,23 @@ pub(crate) enum Fact {
     Unreadable(String, String),
     /// What a lane changed.
     Opened(Box<Changes>),
-    /// The content of a file was compared.
-    Content(usize, Box<FileDiff>),
-    /// Lines added and removed in a file; `None` where there are no lines to count.
-    Counted(usize, Option<(u64, u64)>),
-    /// Two lanes were compared.
+    /// The content of a file was compared; what it was right before.
+    Content(usize, Box<FileDiff>, Digest),
+    /// Lines added and removed in a file; `None` where there are no lines to count. What it was right before, where it
+    /// could be read.
+    Counted(usize, Option<(u64, u64)>, Option<Digest>),
+    /// A file of two lanes was compared.
     Compared(Box<TwoSides>),
+    /// Two lanes were compared.
+    Met(Box<Meet>),
     /// A keep was planned; what was said meanwhile.
     Planned(Box<KeepView>, Vec<String>),
     /// A keep was made; what was said meanwhile.
     Kept(Box<KeepView>, Vec<String>),
+    /// The keeps of the project, the newest first.
+    Keeps(Vec<KeptView>),
+    /// What taking a keep back would do.
+    BackPlanned(Box<UndoKeepView>),
     /// A keep was taken back.
     TakenBack(Box<UndoKeepView>),
     /// A lane was written beside the original.

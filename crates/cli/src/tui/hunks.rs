@@ -3,12 +3,15 @@
 //! Invariant: what is drawn and what is coloured are the rows of the window, however many there are.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
+use engine::ops::diff::words::{self, Run};
 use engine::ops::diff::{FileDiff, FileView, LineKind};
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use tree::TreePath;
 
 use super::fact::{Changes, TwoSides};
 use super::frame::{Hint, hint};
@@ -35,12 +38,22 @@ pub(crate) const HINTS: [Hint; 10] = [
     hint("q", KeyCode::Char('q'), "quit"),
 ];
 
-/// The keys where two lanes are compared.
-pub(crate) const HINTS_TWO: [Hint; 5] = [
+/// The keys where the file is compared with another lane's.
+pub(crate) const HINTS_OTHER: [Hint; 6] = [
     hint("esc", KeyCode::Esc, "back"),
+    hint("tab", KeyCode::Tab, "next file"),
     hint("]", KeyCode::Char(']'), "next hunk"),
     hint("/", KeyCode::Char('/'), "find"),
     hint("c", KeyCode::Char('c'), "another lane"),
+    hint("q", KeyCode::Char('q'), "quit"),
+];
+
+/// The keys where two lanes are compared.
+pub(crate) const HINTS_MET: [Hint; 5] = [
+    hint("esc", KeyCode::Esc, "back"),
+    hint("tab", KeyCode::Tab, "next file"),
+    hint("]", KeyCode::Char(']'), "next hunk"),
+    hint("/", KeyCode::Char('/'), "find"),
     hint("q", KeyCode::Char('q'), "quit"),
 ];
 
@@ -50,13 +63,24 @@ const SIDEWAYS: usize = 8;
 /// Lines up to this long are looked at as a whole for what a terminal hides; of longer ones, what is shown.
 const FLAGGED: usize = 64 << 10;
 
+/// What is shown of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// What the open lane changed in it.
+    Lane,
+    /// How it differs in this other lane. Nothing can be ticked, here and in the next.
+    Other(String),
+    /// How it differs in two lanes, from the list of what either changed.
+    Met,
+}
+
 /// The screen.
 #[derive(Debug)]
 pub(crate) struct Hunks {
-    /// Number of the file.
+    /// Number of the file in its list.
     pub(crate) number: usize,
-    /// The other lane, where two are compared: nothing can be ticked then.
-    pub(crate) other: Option<String>,
+    /// What is shown.
+    pub(crate) of: Of,
     /// What the title says.
     pub(crate) title: String,
     /// What is looked for.
@@ -69,6 +93,8 @@ pub(crate) struct Hunks {
     pub(crate) colours: Highlighter,
     no_grammar: bool,
     flags: HashMap<usize, bool>,
+    /// Changed words of the lines of a run, by its hunk.
+    marks: HashMap<(usize, Run), Vec<Vec<Range<usize>>>>,
     body: Rect,
     /// Rows that were ever drawn.
     pub(crate) drawn: usize,
@@ -78,13 +104,14 @@ impl Hunks {
     /// The content of a file was compared.
     pub(crate) fn new(number: usize, file: &FileView, diff: FileDiff) -> Hunks {
         let title = render::place(file);
-        Hunks::with(number, title, file, Sheet::of(file, diff), None)
+        Hunks::with(number, title, &file.change.path, Sheet::of(file, diff), Of::Lane)
     }
 
     /// The same file in two lanes.
-    pub(crate) fn two(file: &FileView, lane: &str, two: TwoSides) -> Hunks {
-        let (lane, other) = (escape::name(lane), escape::name(&two.other));
-        let title = format!("{lane} ↔ {other}: {}", escape::name(file.change.path.as_bytes()));
+    pub(crate) fn two(two: TwoSides) -> Hunks {
+        let across = two.across;
+        let [lane, other] = across.lanes.each_ref().map(escape::name);
+        let title = format!("{lane} ↔ {other}: {}", escape::name(across.path.as_bytes()));
         let mut words = vec![format!("- {lane}: {}", two.have[0]), format!("+ {other}: {}", two.have[1])];
         if two.diff.binary {
             words.push("binary content differs".to_owned());
@@ -92,22 +119,25 @@ impl Hunks {
             words.push("no line differs".to_owned());
         }
         let sheet = Sheet::bare(two.diff, &words);
-        Hunks::with(two.file, title, file, sheet, Some(two.other))
+        let [_, other] = across.lanes;
+        let of = if across.met { Of::Met } else { Of::Other(other) };
+        Hunks::with(across.number, title, &across.path, sheet, of)
     }
 
-    fn with(number: usize, title: String, file: &FileView, sheet: Sheet, other: Option<String>) -> Hunks {
+    fn with(number: usize, title: String, path: &TreePath, sheet: Sheet, of: Of) -> Hunks {
         let mut hunks = Hunks {
             number,
-            other,
+            of,
             title,
             wanted: String::new(),
-            path: file.change.path.as_bytes().to_vec(),
+            path: path.as_bytes().to_vec(),
             sheet,
             list: List::default(),
             skip: 0,
             colours: Highlighter::default(),
             no_grammar: false,
             flags: HashMap::new(),
+            marks: HashMap::new(),
             body: Rect::default(),
             drawn: 0,
         };
@@ -136,8 +166,13 @@ impl Hunks {
         }
     }
 
+    /// Something can be ticked.
+    fn ticks(&self) -> bool {
+        self.of == Of::Lane
+    }
+
     /// Takes a key; false where it means nothing here.
-    pub(crate) fn key(&mut self, key: &KeyEvent, changes: &mut Changes) -> bool {
+    pub(crate) fn key(&mut self, key: &KeyEvent, changes: Option<&mut Changes>) -> bool {
         if self.list.key(key, |_| true) {
             return true;
         }
@@ -145,7 +180,11 @@ impl Hunks {
         match key.code {
             KeyCode::Char(' ') => self.flip(changes, false),
             KeyCode::Enter => self.flip(changes, true),
-            KeyCode::Char('a') if self.other.is_none() => changes.ticks.flip(self.number),
+            KeyCode::Char('a') if self.ticks() => {
+                if let Some(changes) = changes {
+                    changes.ticks.flip(self.number);
+                }
+            }
             KeyCode::Char(']') => self.jump(true),
             KeyCode::Char('[') => self.jump(false),
             KeyCode::Right | KeyCode::Char('l') => {
@@ -179,11 +218,9 @@ impl Hunks {
     }
 
     /// Ticks what is under the cursor: a line, or its whole hunk.
-    fn flip(&mut self, changes: &mut Changes, whole_hunk: bool) {
+    fn flip(&mut self, changes: Option<&mut Changes>, whole_hunk: bool) {
+        let Some(changes) = changes.filter(|_| self.ticks()) else { return };
         let (ticks, Some(file)) = (&mut changes.ticks, changes.files.get(self.number)) else { return };
-        if self.other.is_some() {
-            return;
-        }
         let (number, at) = (self.number, self.list.cursor);
         let line = match self.sheet.row(at) {
             Some(Row::Line(hunk, line)) => Some((hunk, line)),
@@ -213,7 +250,7 @@ impl Hunks {
     }
 
     /// A click; in the first columns it ticks.
-    pub(crate) fn click(&mut self, x: u16, y: u16, changes: &mut Changes) {
+    pub(crate) fn click(&mut self, x: u16, y: u16, changes: Option<&mut Changes>) {
         let Some(down) = y.checked_sub(self.body.y) else { return };
         let row = self.list.top + usize::from(down);
         if !self.list.window().contains(&row) {
@@ -263,8 +300,9 @@ impl Hunks {
     }
 
     /// Draws the rows of the window.
-    pub(crate) fn draw(&mut self, buf: &mut Buffer, area: Rect, theme: Theme, ticks: &Ticks) {
+    pub(crate) fn draw(&mut self, buf: &mut Buffer, area: Rect, theme: Theme, ticks: Option<&Ticks>) {
         self.body = area;
+        let ticks = ticks.filter(|_| self.ticks());
         self.list.fit(self.sheet.len(), usize::from(area.height), |_| true);
         let digits = self.sheet.diff.hunks.last().map_or(1, |hunk| {
             (hunk.old_start + hunk.old_len).max(hunk.new_start + hunk.new_len).max(1).ilog10() as usize + 1
@@ -286,10 +324,10 @@ impl Hunks {
         }
     }
 
-    fn draw_head(&self, buf: &mut Buffer, area: Rect, theme: Theme, hunk: usize, ticks: &Ticks) {
+    fn draw_head(&self, buf: &mut Buffer, area: Rect, theme: Theme, hunk: usize, ticks: Option<&Ticks>) {
         let hunk = &self.sheet.diff.hunks[hunk];
         let mut x = area.x;
-        if self.other.is_none() {
+        if let Some(ticks) = ticks {
             x = draw_box(buf, area, theme, ticks.hunk(self.number, &hunk.id));
         }
         let words =
@@ -303,7 +341,7 @@ impl Hunks {
         area: Rect,
         theme: Theme,
         (hunk, inner, at, digits): (usize, usize, usize, usize),
-        ticks: &Ticks,
+        ticks: Option<&Ticks>,
     ) {
         let numbers = self.sheet.numbers(hunk, inner);
         let (id, line) = (&self.sheet.diff.hunks[hunk].id, &self.sheet.diff.hunks[hunk].lines[inner]);
@@ -313,12 +351,12 @@ impl Hunks {
             LineKind::Removed => ("-", Role::Delete, theme.removed()),
         };
         buf.set_style(area, ground);
-        if self.other.is_none() && numbers.changed > 0 {
+        if let Some(ticks) = ticks.filter(|_| numbers.changed > 0) {
             let ticked = ticks.line(self.number, id, numbers.changed);
             let (mark, look) = if ticked { ("[x]", Role::Tick) } else { ("[ ]", Role::Dim) };
             put(buf, area.x, area.y, 3, mark, theme.role(look).patch(ground));
         }
-        let mut x = area.x + if self.other.is_none() { 4 } else { 0 };
+        let mut x = area.x + if ticks.is_some() { 4 } else { 0 };
         let dim = theme.role(Role::Dim).patch(ground);
         let gutter = match area.width {
             0..30 => String::new(),
@@ -350,7 +388,17 @@ impl Hunks {
         } else {
             ground
         };
-        let painted = paint::content(body, pieces, plain, |token| theme.token(token), (self.skip, room));
+        let run = words::run(&self.sheet.diff.hunks[hunk], inner);
+        let marks = match &run {
+            None => &[][..],
+            Some(run) => {
+                let of_run = || words::marks(&self.sheet.diff.hunks[hunk], run);
+                let marks = self.marks.entry((hunk, run.clone())).or_insert_with(of_run);
+                marks.get(inner - run.removed.start).map_or(&[][..], Vec::as_slice)
+            }
+        };
+        let looks = (plain, theme.marked(new), marks);
+        let painted = paint::content(body, pieces, looks, |token| theme.token(token), (self.skip, room));
         let flagged = *self.flags.entry(at).or_insert_with(|| {
             painted.flagged || (body.len() <= FLAGGED && escape::escape(body, escape::Kind::Content).flagged)
         });
@@ -387,11 +435,20 @@ fn draw_box(buf: &mut Buffer, area: Rect, theme: Theme, ticked: Ticked) -> u16 {
     put(buf, area.x, area.y, 3, ticks::sign(ticked), theme.role(role)) + 1
 }
 
-fn draw_front(buf: &mut Buffer, area: Rect, theme: Theme, front: &Front, ticks: &Ticks, number: usize) {
-    let (rename, mode) = ticks.dress(number);
+fn draw_front(
+    buf: &mut Buffer,
+    area: Rect,
+    theme: Theme,
+    front: &Front,
+    ticks: Option<&Ticks>,
+    number: usize,
+) {
+    let (rename, mode) = ticks.map_or((false, false), |ticks| ticks.dress(number));
     let as_tick = |on| if on { Ticked::All } else { Ticked::None };
     let (text, role, ticked) = match front {
-        Front::Whole(text) => (text, Role::Head, Some(ticks.file(number))),
+        Front::Whole(text) => {
+            (text, Role::Head, Some(ticks.map_or(Ticked::None, |ticks| ticks.file(number))))
+        }
         Front::Rename(text) => (text, Role::Head, Some(as_tick(rename))),
         Front::Mode(text) => (text, Role::Head, Some(as_tick(mode))),
         Front::Note(text, role) => (text, *role, None),

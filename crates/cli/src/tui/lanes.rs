@@ -31,9 +31,11 @@ pub(crate) struct Lanes {
 }
 
 /// The keys.
-pub(crate) const HINTS: [Hint; 6] = [
+pub(crate) const HINTS: [Hint; 8] = [
     hint("enter", KeyCode::Enter, "open"),
     hint("q", KeyCode::Char('q'), "quit"),
+    hint("c", KeyCode::Char('c'), "compare"),
+    hint("u", KeyCode::Char('u'), "undo a keep"),
     hint("/", KeyCode::Char('/'), "filter"),
     hint("x", KeyCode::Char('x'), "export"),
     hint("D", KeyCode::Char('D'), "discard"),

@@ -1,10 +1,11 @@
 //! `lane review`: lanes, files, hunks, plan, done, on a terminal. Here: who does what the others ask for.
 //!
-//! `app` is the state and takes keys; `lanes`, `files`, `hunks` and `plan` are its screens; `worker` asks the engine;
+//! `app` is the state and takes keys; `lanes`, `files`, `hunks`, `two` and `plan` are its screens; `worker` asks the engine;
 //! `terminal` holds the terminal. Invariant: one thread; work that can wait is done in small pieces between two looks
 //! at the keyboard, so that a key is answered within a frame.
 
 mod app;
+mod branches;
 mod fact;
 mod files;
 mod frame;
@@ -19,6 +20,7 @@ mod sheet;
 mod terminal;
 mod theme;
 mod ticks;
+mod two;
 mod worker;
 
 #[cfg(test)]

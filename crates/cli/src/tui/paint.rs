@@ -3,6 +3,8 @@
 //! Invariant: the cost of a line follows the columns that are shown and how far it is scrolled, and never its length;
 //! a cut is marked.
 
+use std::ops::Range;
+
 use ratatui::buffer::Buffer;
 use ratatui::style::Style;
 use ratatui::text::Span;
@@ -18,7 +20,7 @@ const TAB: usize = 4;
 pub(crate) const CUT: &str = "…";
 
 /// A piece of a line of content: its bytes and what they are.
-pub(crate) type Piece = (std::ops::Range<usize>, Option<Token>);
+pub(crate) type Piece = (Range<usize>, Option<Token>);
 
 /// Writes text from column `x` on, at most `room` columns of it; answers the column behind it.
 pub(crate) fn put(buf: &mut Buffer, x: u16, y: u16, room: u16, text: &str, style: Style) -> u16 {
@@ -93,21 +95,24 @@ pub(crate) struct Painted {
     pub(crate) more: (bool, bool),
 }
 
-/// Columns `skip` to `skip + room` of a line without its ending, `plain` where no piece says otherwise. `style` gives
-/// the look of a token.
+/// Columns `skip` to `skip + room` of a line without its ending, `plain` where no piece says otherwise, and `marked`
+/// over the bytes of `marks`. `style` gives the look of a token.
 pub(crate) fn content(
     bytes: &[u8],
     pieces: &[Piece],
-    plain: Style,
+    (plain, marked, marks): (Style, Style, &[Range<usize>]),
     style: impl Fn(Token) -> Style,
     (skip, room): (usize, usize),
 ) -> Painted {
     let whole = [(0..bytes.len(), None)];
     let pieces = if pieces.is_empty() { &whole[..] } else { pieces };
+    let parts =
+        pieces.iter().flat_map(|(range, token)| cut_at(range.clone(), marks).map(move |part| (part, token)));
     let mut window = Window { skip, end: skip + room, column: 0, spans: Vec::new(), more: (false, false) };
     let mut flagged = false;
-    'line: for (range, token) in pieces {
+    'line: for ((range, is_marked), token) in parts {
         let look = token.map_or(plain, |token| plain.patch(style(token)));
+        let look = if is_marked { look.patch(marked) } else { look };
         // No character has more than four bytes: a window of so many bytes fills the columns, but for marks without a
         // width of their own, which take the loop round again.
         let mut at = range.start;
@@ -123,6 +128,25 @@ pub(crate) fn content(
         }
     }
     Painted { spans: window.spans, flagged, more: window.more }
+}
+
+/// The parts of a piece, and which of them are marked. Marks are sorted and apart.
+fn cut_at(piece: Range<usize>, marks: &[Range<usize>]) -> impl Iterator<Item = (Range<usize>, bool)> {
+    let mut at = piece.start;
+    std::iter::from_fn(move || {
+        if at >= piece.end {
+            return None;
+        }
+        let from = at;
+        let next = marks.iter().find(|mark| mark.end > from);
+        let (end, is_marked) = match next {
+            Some(mark) if mark.start <= from => (mark.end, true),
+            Some(mark) => (mark.start, false),
+            None => (piece.end, false),
+        };
+        at = end.min(piece.end);
+        Some((from..at, is_marked))
+    })
 }
 
 /// The end of a piece that begins at `from`, put back to where a character begins.
@@ -187,7 +211,7 @@ mod tests {
     use super::{Painted, content, cut, cut_middle, width};
 
     fn paint(bytes: &[u8], skip: usize, room: usize) -> Painted {
-        content(bytes, &[], Style::new(), |_| Style::new(), (skip, room))
+        content(bytes, &[], (Style::new(), Style::new(), &[]), |_| Style::new(), (skip, room))
     }
 
     fn text(painted: &Painted) -> String {
@@ -226,6 +250,19 @@ mod tests {
     fn what_steers_a_terminal_is_spelled_out_and_flagged() {
         let painted = paint(b"a\x1b[2Jb", 0, 40);
         assert_eq!((text(&painted).as_str(), painted.flagged), (r"a\x1b[2Jb", true));
+    }
+
+    #[test]
+    fn marks_are_laid_over_the_pieces_and_add_no_text() {
+        use super::Token;
+        let pieces = [(0..3, Some(Token::Keyword)), (3..8, None)];
+        let bold = Style::new().add_modifier(ratatui::style::Modifier::BOLD);
+        let painted =
+            content(b"let a\x1b=1", &pieces, (Style::new(), bold, &[2..5, 6..7]), |_| Style::new(), (0, 40));
+        assert_eq!((text(&painted).as_str(), painted.flagged), (r"let a\x1b=1", true));
+        let marked: Vec<&str> =
+            painted.spans.iter().filter(|span| span.style == bold).map(|span| &*span.content).collect();
+        assert_eq!(marked.concat(), "t a=");
     }
 
     #[test]

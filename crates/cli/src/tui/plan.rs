@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is left out is listed with its reason before anything is done, and again afterwards.
 
-use engine::ops::keep::{KeepView, LeftOutWhy};
+use engine::ops::keep::{ConflictView, Conflicts, KeepView, LeftOut, LeftOutWhy};
 use engine::ops::undo_keep::UndoKeepView;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
@@ -12,20 +12,29 @@ use super::frame::{Hint, hint};
 use super::list::List;
 use super::paint::{cut, put};
 use super::theme::{Role, Theme};
-use crate::commands::keep::reason;
+use crate::commands::keep::{clash, reason};
 use crate::escape;
 use crate::render::report;
 
 /// The keys under a plan.
-pub(crate) const HINTS: [Hint; 3] = [
-    hint("y", KeyCode::Char('y'), "keep"),
-    hint("esc", KeyCode::Esc, "back"),
-    hint("q", KeyCode::Char('q'), "quit"),
-];
+pub(crate) const HINTS: [Hint; 3] = [YES, BACK, QUIT];
 
 /// The keys under a plan that would do nothing.
-pub(crate) const HINTS_NOTHING: [Hint; 2] =
-    [hint("esc", KeyCode::Esc, "back"), hint("q", KeyCode::Char('q'), "quit")];
+pub(crate) const HINTS_NOTHING: [Hint; 2] = [BACK, QUIT];
+
+/// The keys under a plan that meets conflicts.
+pub(crate) const HINTS_CLASH: [Hint; 7] = [YES, BACK, MARKERS, OURS, THEIRS, STOP, QUIT];
+
+/// The keys under one that does nothing as long as they are not settled.
+pub(crate) const HINTS_CLASH_NOTHING: [Hint; 6] = [BACK, MARKERS, OURS, THEIRS, STOP, QUIT];
+
+const YES: Hint = hint("y", KeyCode::Char('y'), "keep");
+const BACK: Hint = hint("esc", KeyCode::Esc, "back");
+const MARKERS: Hint = hint("m", KeyCode::Char('m'), "markers");
+const OURS: Hint = hint("o", KeyCode::Char('o'), "ours");
+const THEIRS: Hint = hint("t", KeyCode::Char('t'), "theirs");
+const STOP: Hint = hint("s", KeyCode::Char('s'), "stop");
+const QUIT: Hint = hint("q", KeyCode::Char('q'), "quit");
 
 /// The keys when it is done.
 pub(crate) const HINTS_DONE: [Hint; 4] = [
@@ -92,7 +101,8 @@ impl Page {
     }
 }
 
-fn count(n: usize, what: &str) -> String {
+/// `1 path`, `2 paths`.
+pub(crate) fn count(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
@@ -127,6 +137,7 @@ pub(crate) fn lines(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
             lines.push((format!("        runs by itself: {}", escape::name(reason)), Role::Warn));
         }
     }
+    lines.extend(together(view, true));
     lines.extend(left_out(view));
     lines
 }
@@ -135,7 +146,11 @@ pub(crate) fn lines(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
 pub(crate) fn done(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
     let mut lines =
         vec![(format!("kept {} of lane {}", count(view.steps.len(), "path"), view.lane.name), Role::Good)];
+    if let Some(id) = &view.id {
+        lines.push((format!("u takes it back; so does `lane undo --keep {id}` at any time"), Role::Dim));
+    }
     lines.extend(said.iter().map(|words| (words.clone(), Role::Warn)));
+    lines.extend(together(view, false));
     lines.extend(left_out(view));
     lines
 }
@@ -154,13 +169,72 @@ pub(crate) fn taken_back(view: &UndoKeepView) -> Vec<(String, Role)> {
     lines
 }
 
+/// What lane and original both changed: put together where it can be, and else as it was said. `is_plan`: it can still
+/// be said otherwise.
+fn together(view: &KeepView, is_plan: bool) -> Vec<(String, Role)> {
+    let mut lines = Vec::new();
+    let name = |path: &tree::TreePath| escape::name(path.as_bytes());
+    let head = |lines: &mut Vec<(String, Role)>, words: String, role| {
+        lines.push((String::new(), Role::Dim));
+        lines.push((words, role));
+    };
+    let marked = |path: &tree::TreePath| view.conflicts.iter().any(|at| at.path == *path && at.is_open());
+    let merged: Vec<_> = view.merged.iter().filter(|at| !marked(&at.path)).collect();
+    if !merged.is_empty() {
+        head(&mut lines, "put together with what changed in the original:".to_owned(), Role::Good);
+    }
+    for at in merged {
+        lines.push(match &at.lane_path {
+            Some(lane_path) => {
+                let (from, to) = (name(lane_path), name(&at.path));
+                (format!("  {to}, its name in the original (in the lane: {from})"), Role::Modify)
+            }
+            None => (format!("  {}", name(&at.path)), Role::Modify),
+        });
+    }
+    if !view.conflicts.is_empty() {
+        head(
+            &mut lines,
+            format!("{} with the original:", count(view.conflicts.len(), "conflict")),
+            Role::Warn,
+        );
+    }
+    for at in &view.conflicts {
+        let role = if at.is_open() { Role::Bad } else { Role::Modify };
+        lines.push((format!("  {}: {}", name(&at.path), clash(&at.clash)), role));
+        lines.push((format!("      {}", settled(at)), Role::Dim));
+    }
+    if is_plan && !view.conflicts.is_empty() {
+        let words = "  a key says it of all: m both versions of the lines between markers, o the original's side, \
+                     t the lane's, s leave it";
+        lines.push((words.to_owned(), Role::Key));
+    }
+    lines
+}
+
+/// What becomes of a conflict, in words.
+fn settled(at: &ConflictView) -> &'static str {
+    match at.settled {
+        None | Some(Conflicts::Stop) => "stays as it is in the original",
+        Some(Conflicts::Markers) => "both versions of the lines, between markers",
+        Some(Conflicts::Ours) => "the original's side stays",
+        Some(Conflicts::Theirs) => "the lane's side is taken",
+    }
+}
+
 fn left_out(view: &KeepView) -> Vec<(String, Role)> {
     let mut lines = Vec::new();
-    if !view.left_out.is_empty() {
+    // A conflict was told already, with its reason.
+    let told = |left: &LeftOut| {
+        let is_it = |at: &ConflictView| (&at.root, &at.path) == (&left.root, &left.path);
+        view.conflicts.iter().any(is_it)
+    };
+    let others: Vec<&LeftOut> = view.left_out.iter().filter(|left| !told(left)).collect();
+    if !others.is_empty() {
         lines.push((String::new(), Role::Dim));
-        lines.push((format!("left out: {}", count(view.left_out.len(), "path")), Role::Warn));
+        lines.push((format!("left out: {}", count(others.len(), "path")), Role::Warn));
     }
-    for left in &view.left_out {
+    for left in others {
         let detail =
             if left.detail.is_empty() { String::new() } else { format!(": {}", escape::name(&left.detail)) };
         let words = format!("{} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why));

@@ -168,6 +168,16 @@ impl Theme {
         self.tinted((52, 224), (0x2d1417, 0xffebe9))
     }
 
+    /// A word of an added line that is new, or of a removed one (`added` is false) that is gone.
+    pub(crate) fn marked(self, added: bool) -> Style {
+        match self.depth {
+            // The line itself may be reversed or in colour: a line below the word adds to either.
+            Depth::Plain | Depth::Sixteen => Style::new().add_modifier(Modifier::UNDERLINED),
+            _ if added => self.tinted((28, 157), (0x1f5b35, 0xaceebb)),
+            _ => self.tinted((88, 217), (0x78252b, 0xffc1bc)),
+        }
+    }
+
     fn tinted(self, cube: (u8, u8), full: (u32, u32)) -> Style {
         match self.depth {
             // Sixteen colours have no faint one: the sign and its colour say it.

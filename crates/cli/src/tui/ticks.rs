@@ -1,11 +1,17 @@
 //! [`Ticks`]: what is ticked of one lane's changes, by the numbers that the list of files gives them. The rules of ticking
 //! are the engine's; here is what the boxes show.
 //!
-//! Invariant: it was made from the very diff that is shown, so that a keep of it is one of what was looked at.
+//! Invariant: it was made from the very diff that is shown, and knows of each file that was looked at what that was, so
+//! that a keep of it is one of what was looked at.
+
+use std::collections::HashMap;
 
 use engine::ops::diff::{FileDiff, FileView};
 pub(crate) use engine::selection::Ticked;
-use engine::selection::{Lines, Selection, Take};
+use engine::selection::{Digest, Lines, SelectedFile, Selection, Take};
+use tree::TreePath;
+
+use super::fact::Changes;
 
 /// The box.
 pub(crate) fn sign(ticked: Ticked) -> &'static str {
@@ -118,17 +124,54 @@ impl Ticks {
         }
     }
 
+    /// Ticks a whole file, or takes all of its ticks away, as it is said.
+    pub(crate) fn set(&mut self, file: usize, on: bool) {
+        if let Some(file) = self.0.files.get_mut(file) {
+            if on { file.tick() } else { file.clear() }
+        }
+    }
+
+    /// A file was looked at, and this is what it was. What was known already binds.
+    pub(crate) fn saw(&mut self, file: usize, digest: Digest) {
+        if let Some(file) = self.0.files.get_mut(file).filter(|file| file.digest == Digest::UNKNOWN) {
+            file.digest = digest;
+        }
+    }
+}
+
+impl Changes {
     /// The ticks of changes that are as they were are ticks of the newer diff too; answers how many were lost.
-    pub(crate) fn carry(&self, newer: &mut Ticks) -> usize {
+    pub(crate) fn carry(&self, newer: &mut Changes) -> usize {
+        let places: HashMap<(usize, &TreePath), usize> = newer
+            .files
+            .iter()
+            .enumerate()
+            .map(|(at, file)| ((file.root_index, &file.change.path), at))
+            .collect();
         let mut lost = 0;
-        for file in self.0.files.iter().filter(|file| file.take.is_some()) {
-            match newer.0.file_mut(&file.root, &file.path) {
-                Some(now) if now.digest == file.digest => {
+        let ticked = self.ticks.0.files.iter().zip(&self.files).filter(|(file, _)| file.take.is_some());
+        for (file, view) in ticked {
+            let now = places.get(&(view.root_index, &view.change.path)).copied();
+            let now = now.and_then(|at| Some((newer.ticks.0.files.get_mut(at)?, newer.files.get(at)?)));
+            match now {
+                Some((now, now_view)) if is_same((file, view), (now, now_view)) => {
                     (now.take, now.named) = (file.take.clone(), file.named);
+                    // It is bound to what was looked at, and not to what is found there the next time.
+                    if now.digest == Digest::UNKNOWN {
+                        now.digest = file.digest;
+                    }
                 }
                 _ => lost += 1,
             }
         }
         lost
     }
+}
+
+/// Told by the digests where both are known, and else by what the two trees say of it.
+fn is_same((was, was_view): (&SelectedFile, &FileView), (now, now_view): (&SelectedFile, &FileView)) -> bool {
+    if was.digest == Digest::UNKNOWN || now.digest == Digest::UNKNOWN {
+        return was_view.change == now_view.change;
+    }
+    was.digest == now.digest
 }

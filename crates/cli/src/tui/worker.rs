@@ -9,13 +9,13 @@ use engine::monitor::{Event, Monitor};
 use engine::ops::diff::{DiffAnswer, DiffRequest, Opened};
 use engine::ops::discard::DiscardRequest;
 use engine::ops::export::ExportRequest;
-use engine::ops::keep::{KeepRequest, KeepView, PreparedKeep};
+use engine::ops::keep::{Conflicts, KeepRequest, KeepView, PreparedKeep};
 use engine::ops::undo_keep::UndoKeepRequest;
 use engine::ops::{compare, diff, discard, export, keep, list, undo_keep};
 use engine::selection::Selection;
 use engine::{Engine, EngineError, EngineOptions};
 
-use super::fact::{Changes, Effect, Fact, TwoSides, Want};
+use super::fact::{Changes, Effect, Fact, Meet, TwoSides, Want};
 use super::ticks::Ticks;
 use crate::commands::discard::lost_lines;
 use crate::error::{CliError, Result};
@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     dir: PathBuf,
     engine: Engine,
     /// The plan that was shown last, and of which ticks.
-    planned: Option<(Selection, KeepView)>,
+    planned: Option<(Selection, Conflicts, KeepView)>,
     repaired: Vec<(String, String)>,
 }
 
@@ -76,13 +76,14 @@ impl Worker {
     /// What to say while something is done that takes a moment.
     pub(crate) fn takes_time(effect: &Effect) -> Option<&'static str> {
         Some(match effect {
-            Effect::Plan(_) => "planning",
+            Effect::Plan(..) => "planning",
             Effect::Keep => "keeping",
+            Effect::Keeps | Effect::PlanBack(_) => "looking",
             Effect::TakeBack(_) => "taking it back",
             Effect::Export(_) => "exporting",
             Effect::WouldLose(_) => "looking for what exists nowhere else",
             Effect::Discard(_) => "discarding",
-            Effect::Compare(..) => "comparing",
+            Effect::Across(_) | Effect::Meet(_) => "comparing",
             _ => return None,
         })
     }
@@ -96,7 +97,8 @@ impl Worker {
     pub(crate) fn changes<'o>(&self, opened: &'o Opened) -> Result<(DiffAnswer<'o>, Changes)> {
         let request = DiffRequest { dir: self.dir.clone(), ..DiffRequest::default() };
         let answer = opened.diff(&self.engine, &request)?;
-        let ticks = Ticks::of(answer.selection()?);
+        // No content is read before somebody wants to see it.
+        let ticks = Ticks::of(answer.unread());
         let gap = |(root, path, why): &(PathBuf, tree::TreePath, String)| {
             let prefix =
                 if *root == answer.lane.origin { String::new() } else { format!("{}/", report::path(root)) };
@@ -127,35 +129,49 @@ impl Worker {
             }
             Effect::Content(number) => {
                 let (answer, file) = found(answer, number)?;
-                Fact::Content(number, Box::new(answer.content(file)?))
+                // Before the content: where that changes meanwhile, what is shown is no longer this, and is not kept.
+                let digest = answer.digest(file)?;
+                Fact::Content(number, Box::new(answer.content(file)?), digest)
             }
-            Effect::Compare(number, other) => {
-                let (answer, file) = found(answer, number)?;
-                let two = compare::open(&self.engine, &self.dir, [&answer.lane.name, &other])?;
-                let met = two.file(file.root_index, &file.change.path)?;
+            Effect::Across(across) => {
+                let [one, other] = &across.lanes;
+                let two = compare::open(&self.engine, &self.dir, [one, other])?;
+                let met = two.file(across.root, &across.path)?;
                 let have = met.entries.each_ref().map(|entry| words(entry.as_ref()));
-                Fact::Compared(Box::new(TwoSides { file: number, other, diff: met.diff, have }))
+                Fact::Compared(Box::new(TwoSides { across: *across, diff: met.diff, have }))
             }
-            Effect::Plan(selection) => {
+            Effect::Meet(lanes) => {
+                let two = compare::open(&self.engine, &self.dir, [&lanes[0], &lanes[1]])?;
+                Fact::Met(Box::new(Meet { files: two.files()?, lanes }))
+            }
+            Effect::Plan(selection, how) => {
+                let gone = || CliError::Missing("the lane is not open any more".to_owned());
+                let selection = answer.ok_or_else(gone)?.bound(&selection)?;
                 let mut warnings = Warnings::default();
-                let view = self.prepare(&selection, &mut warnings)?.view;
-                self.planned = Some((*selection, view.clone()));
+                let view = self.prepare(&selection, how, &mut warnings)?.view;
+                self.planned = Some((selection, how, view.clone()));
                 Fact::Planned(Box::new(view), warnings.0)
             }
             Effect::Keep => {
-                let Some((selection, shown)) = self.planned.take() else {
+                let Some((selection, how, shown)) = self.planned.take() else {
                     return Err(CliError::Missing("there is no plan to carry out".to_owned()));
                 };
                 let mut warnings = Warnings::default();
-                let prepared = self.prepare(&selection, &mut warnings)?;
+                let prepared = self.prepare(&selection, how, &mut warnings)?;
                 if !is_same(&shown, &prepared.view) {
                     warnings.0.insert(0, "the original changed meanwhile: this is the plan now".to_owned());
                     let view = prepared.view.clone();
-                    self.planned = Some((selection, view.clone()));
+                    self.planned = Some((selection, how, view.clone()));
                     return Ok(Fact::Planned(Box::new(view), warnings.0));
                 }
                 let view = prepared.execute(&self.engine, &mut warnings)?;
                 Fact::Kept(Box::new(view), warnings.0)
+            }
+            Effect::Keeps => Fact::Keeps(undo_keep::list(&self.engine, &self.dir, &mut Warnings::default())?),
+            Effect::PlanBack(id) => {
+                let request = UndoKeepRequest { dir: self.dir.clone(), id: Some(id) };
+                let prepared = undo_keep::prepare(&self.engine, &request, &mut Warnings::default())?;
+                Fact::BackPlanned(Box::new(prepared.view))
             }
             Effect::TakeBack(id) => {
                 let request = UndoKeepRequest { dir: self.dir.clone(), id: Some(id) };
@@ -188,11 +204,17 @@ impl Worker {
         })
     }
 
-    fn prepare(&self, selection: &Selection, warnings: &mut Warnings) -> Result<PreparedKeep> {
+    fn prepare(
+        &self,
+        selection: &Selection,
+        conflicts: Conflicts,
+        warnings: &mut Warnings,
+    ) -> Result<PreparedKeep> {
         let request = KeepRequest {
             dir: self.dir.clone(),
             lane: Some(selection.lane.clone()),
             selection: Some(selection.clone()),
+            conflicts,
             ..KeepRequest::default()
         };
         Ok(keep::prepare(&self.engine, &request, warnings)?)
@@ -207,9 +229,11 @@ impl Worker {
                 Err(error) => Fact::Unreadable(name, error.with_causes()),
             },
             Want::Count(number) => {
-                let content = found(answer, number).and_then(|(answer, file)| Ok(answer.content(file)?));
-                let counts = content.ok().filter(|diff| !diff.binary).map(|diff| diff.counts());
-                Fact::Counted(number, counts.filter(|counts| *counts != (0, 0)))
+                let Ok((answer, file)) = found(answer, number) else { return Fact::Nothing };
+                let digest = answer.digest(file).ok();
+                let content = answer.content(file).ok().filter(|diff| !diff.binary);
+                let counts = content.map(|diff| diff.counts()).filter(|counts| *counts != (0, 0));
+                Fact::Counted(number, counts, digest)
             }
             Want::Colours => Fact::Nothing,
         }

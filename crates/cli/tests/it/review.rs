@@ -64,7 +64,7 @@ fn lanes_files_hunks_plan_and_keep_by_keys_alone() {
         assert_eq!(world.content("new.txt"), None);
         // It is taken back, and made once more.
         terminal.send("u");
-        terminal.wait_for("take the keep of 1 paths back?", SOON);
+        terminal.wait_for("take the keep of 1 path of lane fix back?", SOON);
         terminal.send("y");
         terminal.wait_for("the original is as it was before", SOON);
         assert_eq!(world.content("numbers"), Some(numbers(&[])));
@@ -233,6 +233,111 @@ fn the_same_file_in_two_lanes_is_compared() {
 }
 
 #[test]
+fn two_lanes_are_compared_file_by_file() {
+    once(|world| {
+        for lane in ["left", "right"] {
+            world.lane(lane);
+            world.write(lane, "README.md", format!("{lane} one\nshared\n").as_bytes());
+            world.write(lane, "both", b"same\n");
+            world.write(lane, format!("only-{lane}"), b"x\n");
+        }
+        let mut terminal = review(world, &[], 24, 100);
+        terminal.wait_for("2 lanes", SOON);
+        terminal.send("c");
+        terminal.wait_for("compare with", SOON);
+        terminal.send("\r");
+        terminal.wait_for("4 paths, 1 changed differently", SOON);
+        let screen = terminal.screen();
+        for line in ["! README.md", "= both", "> only-left", "< only-right"] {
+            assert!(screen.contains(line), "no {line} in {screen}");
+        }
+        terminal.send("\r");
+        terminal.wait_for("-right one", SOON);
+        terminal.send("\t");
+        terminal.wait_for("right ↔ left: both", SOON);
+        terminal.wait_for("no line differs", SOON);
+        terminal.send("\x1b");
+        terminal.wait_for("4 paths", SOON);
+        leave(terminal);
+    });
+}
+
+#[test]
+fn b38_a_conflict_is_shown_and_settled_by_a_key_and_what_does_not_meet_is_put_together() {
+    each(|world| {
+        world.env.write(&world.project.join("numbers"), &numbers(&[]));
+        world.env.write(&world.project.join("apart"), &numbers(&[]));
+        for args in [&["add", "-A"] as &[&str], &["commit", "-q", "-m", "numbers"]] {
+            world.env.host(&world.project, "git", args);
+        }
+        world.lane("fix");
+        let edit = "sed -i 's/^line 5$/line 5 changed/' numbers apart; sed -i 's/^line 30$/line 30 changed/' numbers";
+        world.ok(&["run", "-q", "-n", "fix", "--", "sh", "-c", edit]);
+        let mine = String::from_utf8(numbers(&[])).expect("text").replace("line 5\n", "line 5, mine\n");
+        world.env.write(&world.project.join("numbers"), mine.as_bytes());
+        world.env.write(&world.project.join("apart"), &numbers(&[50]));
+        let mut terminal = review(world, &["fix"], 24, 100);
+        terminal.wait_for(" original ", SOON);
+        terminal.send("ap");
+        terminal.wait_for("1 conflict with the original:", SOON);
+        let screen = terminal.screen();
+        for words in [
+            "modify  apart",
+            "put together with what changed in the original:",
+            "numbers: the same lines were changed in the original: 5",
+            "stays as it is in the original",
+        ] {
+            assert!(screen.contains(words), "no {words} in {screen}");
+        }
+        terminal.send("m");
+        terminal.wait_for("both versions of the lines, between markers", SOON);
+        terminal.send("t");
+        terminal.wait_for("the lane's side is taken", SOON);
+        assert_eq!(world.content("numbers"), Some(mine.clone().into_bytes()), "a plan writes nothing");
+        terminal.send("y");
+        terminal.wait_for("kept 2 paths of lane fix", SOON);
+        assert_eq!(world.content("numbers"), Some(numbers(&[5, 30])));
+        assert_eq!(world.content("apart"), Some(numbers(&[5, 50])));
+        // Not only the keep that was just made: it is in the list of the lanes' screen, too.
+        terminal.send("\r");
+        terminal.wait_for("esc lanes", SOON);
+        terminal.send("\x1b");
+        terminal.wait_for("u undo a keep", SOON);
+        terminal.send("u");
+        terminal.wait_for("2 paths of lane fix", SOON);
+        terminal.send("\r");
+        terminal.wait_for("take the keep of 2 paths of lane fix back?", SOON);
+        terminal.send("y");
+        terminal.wait_for("the original is as it was before", SOON);
+        assert_eq!(world.content("numbers"), Some(mine.into_bytes()));
+        assert_eq!(world.content("apart"), Some(numbers(&[50])));
+        terminal.send("\r");
+        terminal.wait_for("1 lane", SOON);
+        leave(terminal);
+    });
+}
+
+#[test]
+fn what_is_not_ticked_may_change_while_the_rest_is_kept() {
+    once(|world| {
+        world.lane("work");
+        for name in ["a", "b"] {
+            world.write("work", name, b"one\n");
+        }
+        let mut terminal = review(world, &["work"], 24, 100);
+        terminal.wait_for("[ ] A b", SOON);
+        terminal.wait_for("+1 -0", SOON);
+        world.write("work", "b", b"other\n");
+        terminal.send(" p");
+        terminal.wait_for("add     a", SOON);
+        terminal.send("y");
+        terminal.wait_for("kept 1 path", SOON);
+        assert_eq!((world.content("a").as_deref(), world.content("b")), (Some(&b"one\n"[..]), None));
+        leave(terminal);
+    });
+}
+
+#[test]
 fn the_mouse_ticks_and_opens() {
     once(|world| {
         world.lane("mouse");
@@ -260,7 +365,7 @@ fn two_hundred_files_and_a_hundred_thousand_lines_are_walked_through() {
         let long: String = (0..100_000).map(|n| format!("let line{n} = {n};\n")).collect();
         world.write("big", "zlong.rs", long.as_bytes());
         let mut terminal = review(world, &["big"], 30, 100);
-        terminal.wait_for("[ ] A many/file000", SOON);
+        terminal.wait_for("A file000", SOON);
         terminal.send("\x1b[F");
         terminal.wait_for("zlong.rs", SOON);
         terminal.wait_for("+100000", SOON);
@@ -363,6 +468,7 @@ fn a_project_full_of_traps_is_reviewed_and_kept_and_none_fires() {
 fn no_byte_of_a_lane_reaches_the_terminal_as_it_is() {
     once(|world| {
         let mut dice = testkit::Dice::of_seed(testkit::Dice::seed("review"));
+        world.lane("other");
         world.lane("evil");
         let mut names = std::collections::BTreeSet::new();
         // Sequences that this program never sends, and bytes of all kinds between them.
@@ -400,6 +506,12 @@ fn no_byte_of_a_lane_reaches_the_terminal_as_it_is() {
                 // Text, so that it is shown line by line.
                 content.retain(|b| *b != 0);
                 world.write("evil", raw(&name), &content);
+                content.reverse();
+                world.write("other", raw(&name), &content);
+                // Some of them meet something else in the original.
+                if names.len() % 3 == 0 {
+                    world.env.write(&world.project.join(raw(&name)), &content);
+                }
             }
         }
         world.link("evil", std::path::Path::new(raw(b"/tmp/\x1b[31337mred")), "link");
@@ -418,8 +530,33 @@ fn no_byte_of_a_lane_reaches_the_terminal_as_it_is() {
         // A frame comes from above: its last line says that all of it is there.
         terminal.wait_for("y keep", SOON);
         terminal.send("\x1b[F");
-        terminal.send("\x1b");
+        terminal.wait_for("with the original:", SOON);
+        terminal.send("t");
+        terminal.wait_for("the lane's side is taken", SOON);
+        terminal.send("s");
+        terminal.wait_for("stays as it is in the original", SOON);
+        terminal.send("y");
+        terminal.wait_for("u takes it back", SOON);
+        terminal.send("u");
+        terminal.wait_for("y yes", SOON);
+        terminal.send("y");
+        terminal.wait_for("the original is as it was before", SOON);
+        // The two lanes, path by path and line by line.
+        terminal.send("\r");
         terminal.wait_for("esc lanes", SOON);
+        terminal.send("\x1b");
+        terminal.wait_for("2 lanes", SOON);
+        terminal.send("c");
+        terminal.wait_for("compare with", SOON);
+        terminal.send("\r");
+        terminal.wait_for("evil ↔ other", SOON);
+        terminal.send("\x1b[F\x1b[H\r");
+        terminal.wait_for("esc back", SOON);
+        terminal.send("\t\x1b[F");
+        terminal.send("\x1b");
+        terminal.wait_for("only what both changed", SOON);
+        terminal.send("\x1b");
+        terminal.wait_for("2 lanes", SOON);
         terminal.send("q");
         until("the screen is left", SOON, || !terminal.is_full_screen());
         let all = terminal.raw();

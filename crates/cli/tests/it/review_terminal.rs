@@ -139,7 +139,7 @@ fn a_terminal_that_goes_away_ends_it() {
     once(|world| {
         world.lane("fix");
         let terminal = review(world, &[], 24, 100);
-        terminal.wait_for("1 lanes", SOON);
+        terminal.wait_for("1 lane", SOON);
         let pid = terminal.pid();
         let alive: Vec<u32> = std::iter::once(pid).chain(procs::descendants(pid)).collect();
         drop(terminal);

@@ -2,15 +2,20 @@
 
 use std::path::PathBuf;
 
+use engine::keeping::KeptView;
+use engine::ops::compare::{Meeting, Met};
 use engine::ops::diff::{FileDiff, FileView, Hunk, Line, LineKind};
-use engine::ops::keep::{KeepView, StepView};
+use engine::ops::keep::{
+    Clash, ConflictView, Conflicts, KeepView, LeftOut, LeftOutWhy, MergedView, StepView,
+};
 use engine::ops::list::ListedLane;
+use engine::ops::undo_keep::{UndoKeepStep, UndoKeepView};
 use engine::selection::{Digest, SelectedFile, Selection};
 use engine::view::{BaseView, Cost, LaneState, LaneView, RootView, Strategy};
 use tree::entry::Time;
 use tree::{Change, ChangeKind, Entry, Kind, TreePath};
 
-use crate::tui::fact::Changes;
+use crate::tui::fact::{Across, Changes, Fact, Meet, TwoSides};
 use crate::tui::ticks::Ticks;
 
 fn view(name: &str) -> LaneView {
@@ -81,7 +86,8 @@ pub(super) fn file(path: &str) -> FileView {
     }
 }
 
-fn digest(seed: u8) -> Digest {
+/// A digest.
+pub(super) fn digest(seed: u8) -> Digest {
     Digest::parse(&format!("{seed:02x}").repeat(32)).expect("a digest")
 }
 
@@ -103,6 +109,87 @@ pub(super) fn changes(lane: &str, files: Vec<FileView>) -> Changes {
         files: files.iter().map(selected).collect(),
     };
     Changes { lane: view(lane), files, ticks: Ticks::of(selection), git_internal: 0, gaps: Vec::new() }
+}
+
+/// The same, with nothing of it read yet.
+pub(super) fn unread(lane: &str, files: Vec<FileView>) -> Changes {
+    let mut changes = changes(lane, files);
+    let mut selection = changes.ticks.selection().clone();
+    selection.files.iter_mut().for_each(|file| file.digest = Digest::UNKNOWN);
+    changes.ticks = Ticks::of(selection);
+    changes
+}
+
+/// A changed file that is larger than the others.
+pub(super) fn grown(path: &str) -> FileView {
+    let mut file = file(path);
+    file.change.new = Some(Entry { size: 2, ..entry() });
+    file
+}
+
+/// A keep of the list.
+pub(super) fn kept(id: &str) -> KeptView {
+    KeptView {
+        id: id.to_owned(),
+        at: Some(0),
+        lane_id: "id-fix".to_owned(),
+        lane: "fix".to_owned(),
+        steps: 2,
+        roots: Vec::new(),
+        is_undone: false,
+        bytes: 0,
+        problem: None,
+    }
+}
+
+/// What taking a keep back would put back, and what was edited since.
+pub(super) fn undo(id: &str, back: &[&str], edited: &[&str]) -> UndoKeepView {
+    let root = PathBuf::from("/project");
+    let path = |path: &&str| TreePath::new(*path).expect("a path");
+    let step = |at: &&str| UndoKeepStep { root: root.clone(), path: path(at), what: "put-back" };
+    let steps = back.iter().map(step).collect();
+    UndoKeepView { keep: kept(id), steps, edited: edited.iter().map(|at| (root.clone(), path(at))).collect() }
+}
+
+/// A plan in which one path was merged and another one clashes.
+pub(super) fn clash(settled: Option<Conflicts>) -> KeepView {
+    let root = PathBuf::from("/project");
+    let path = |path: &str| TreePath::new(path).expect("a path");
+    let (hostile, clash) = (path("a\x1b[2J"), Clash::Binary);
+    let detail = clash.word().to_owned();
+    let why = LeftOutWhy::Conflict;
+    let left = LeftOut { root: root.clone(), path: hostile.clone(), why, detail };
+    KeepView {
+        left_out: if settled.is_none() { vec![left] } else { Vec::new() },
+        conflicts: vec![ConflictView { root: root.clone(), path: hostile, clash, settled }],
+        merged: vec![MergedView { root, path: path("b"), lane_path: None, content: true }],
+        ..plan(&[])
+    }
+}
+
+/// Paths that two lanes changed, and how they meet there.
+pub(super) fn met(all: &[(&str, Meeting)]) -> Fact {
+    let met = |(path, meeting): &(&str, Meeting)| {
+        let change = || Some(file(path).change);
+        let changes = match meeting {
+            Meeting::Left => [change(), None],
+            Meeting::Right => [None, change()],
+            Meeting::Same | Meeting::Different => [change(), change()],
+        };
+        let path = TreePath::new(*path).expect("a path");
+        Met { root: PathBuf::from("/project"), root_index: 0, path, changes, meeting: *meeting }
+    };
+    let lanes = ["fix".to_owned(), "other".to_owned()];
+    Fact::Met(Box::new(Meet { lanes, files: all.iter().map(met).collect() }))
+}
+
+/// One of these paths, line by line.
+pub(super) fn across(number: usize, path: &str, diff: FileDiff) -> Fact {
+    let path = TreePath::new(path).expect("a path");
+    let lanes = ["fix".to_owned(), "other".to_owned()];
+    let across = Across { lanes, root: 0, path, number, met: true };
+    let have = ["one thing".to_owned(), "another".to_owned()];
+    Fact::Compared(Box::new(TwoSides { across, diff, have }))
 }
 
 /// One file is not what it was.
@@ -169,6 +256,11 @@ pub(super) fn hunks(all: &[&[&str]]) -> FileDiff {
 pub(super) fn lines(all: &[&[u8]]) -> FileDiff {
     let lines = all.iter().map(|bytes| line(bytes)).collect();
     FileDiff { binary: false, hunks: vec![hunk(0, 1, lines)], notes: Vec::new() }
+}
+
+/// The content of a file was compared.
+pub(super) fn content(number: usize, diff: FileDiff) -> Fact {
+    Fact::Content(number, Box::new(diff), digest(1))
 }
 
 /// A new file with these lines.
