@@ -7,16 +7,17 @@ import { Windowed } from './window.js';
 
 const MEETINGS = { left: ['‹', 'only the first lane changed it'], right: ['›', 'only the second lane changed it'], same: ['=', 'both changed it to the same'], different: ['≠', 'both changed it, and not to the same'] };
 
-export function compareView(page, left, right) {
+/** The view; `place` is the path to begin with, where one was named. */
+export function compareView(page, left, right, place) {
   const body = h('div', { class: 'tab-body' }, h('p', { class: 'quiet' }, 'Looking…'));
   const title = h('h1', {}, 'Compare');
   const element = h('div', { class: 'review' }, h('div', { class: 'bar' }, h('a', { class: 'button', href: '#/', 'aria-label': 'Back to all lanes' }, '‹ Lanes'), title), body);
   const view = { element, title: 'Compare', leave() {}, keys: { Escape: () => (location.hash = '#/') } };
-  draw(left, right, body, title, view).catch((error) => body.replaceChildren(problem(error)));
+  draw([left, right, place], body, title, view).catch((error) => body.replaceChildren(problem(error)));
   return view;
 }
 
-async function draw(left, right, body, title, view) {
+async function draw([left, right, wanted], body, title, view) {
   const answer = await ask({ what: 'compare', left, right });
   const [one, other] = answer.lanes;
   title.replaceChildren(shown(one.name), ' against ', shown(other.name));
@@ -81,7 +82,8 @@ async function draw(left, right, body, title, view) {
     h('div', { class: 'bar' }, h('span', { class: 'quiet grow' }, `${count(answer.files.length, 'path')}; both changed ${both}, ${differ} of them differently.`), h('label', {}, all, ' Only what both changed'), choice),
     h('div', { class: 'panes' }, h('div', { class: 'files-side' }, list.element), place));
   list.set(files.length);
-  const first = files.findIndex((file) => file.meeting === 'different');
+  const named = files.findIndex((file) => wanted && file.root === 0 && file.path === wanted);
+  const first = named >= 0 ? named : files.findIndex((file) => file.meeting === 'different');
   list.activate(Math.max(0, first));
   const pane = () => panes[mode === 'across' ? 'across' : 'left'];
   Object.assign(view.keys, { n: () => list.activate(list.active + 1), p: () => list.activate(list.active - 1), j: () => pane().next(), k: () => pane().previous() });

@@ -85,7 +85,7 @@ export function size(bytes) {
 }
 
 /** A line over the page for a while, away from the verbs at its foot; with a button where something can follow. */
-export function toast(words, { bad = false, action, act } = {}) {
+export function toast(words, { bad = false, stays = bad, action, act } = {}) {
   const line = h('div', { class: bad ? 'toast bad' : 'toast' }, h('span', {}, words));
   const close = () => line.remove();
   if (action) {
@@ -96,7 +96,7 @@ export function toast(words, { bad = false, action, act } = {}) {
   }
   line.append(button('×', { class: 'link', 'aria-label': 'Close this message' }, close));
   document.getElementById('toasts').append(line);
-  if (!bad && !action) setTimeout(close, 8000);
+  if (!stays && !action) setTimeout(close, 8000);
   return line;
 }
 

@@ -4,8 +4,8 @@ import { button, h } from './dom.js';
 
 const HELP = [
   ['Everywhere', [['?', 'this page'], ['Esc', 'back'], ['t', 'light, dark, as the system']]],
-  ['Lanes', [['j k', 'next, previous lane'], ['Enter', 'review it'], ['c', 'compare the two that are ticked']]],
-  ['Review', [['n p', 'next, previous file'], ['j k', 'next, previous hunk'], ['Space', 'tick the file, hunk or line'], ['x', 'tick the file'], ['a', 'tick all but what runs by itself'], ['/', 'filter paths'], ['1 2 3 4', 'changes, history, output, about'], ['K E D L', 'keep, export, discard, leave']]],
+  ['Lanes', [['j k', 'next, previous lane'], ['Enter', 'review it'], ['c', 'compare the two that are ticked'], ['o', 'what lanes both touch']]],
+  ['Review', [['n p', 'next, previous file'], ['j k', 'next, previous hunk'], ['Space', 'tick the file, hunk or line'], ['x', 'tick the file'], ['a', 'tick all but what runs by itself'], ['/', 'filter paths'], ['1 2 3 4', 'changes, history, output, about'], ['K V E D L', 'keep, check, export, discard, leave']]],
   ['Output', [['f', 'follow the end'], ['s', 'lines, or the screen of a terminal']]],
   ['History', [['u r', 'undo, redo'], ['Enter', 'restore the snapshot']]],
 ];

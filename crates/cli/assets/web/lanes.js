@@ -3,7 +3,7 @@
 import { ask, Gone } from './ask.js';
 import { age, button, count, h, plain, problem, shown, toast } from './dom.js';
 import { small } from './graph.js';
-import { discard, stop, undoKeep } from './verbs.js';
+import { discard, stop, undoKeep, verify } from './verbs.js';
 
 const LIVELY = 1500;
 const QUIET = 5000;
@@ -22,7 +22,8 @@ export function lanesView(page) {
     const [left, right] = picked;
     location.hash = `#/compare/${left}/${right}`;
   });
-  const bar = h('div', { class: 'bar' }, h('h1', {}, 'Lanes'), h('span', { class: 'quiet grow', id: 'compare-note' }), compare);
+  const overlap = h('a', { class: 'button', href: '#/overlap', id: 'overlap', title: 'What lanes both touch (o)' }, 'Overlap');
+  const bar = h('div', { class: 'bar' }, h('h1', {}, 'Lanes'), h('span', { class: 'quiet grow', id: 'compare-note' }), overlap, compare);
   const element = h('div', {}, bar, note, grid, keeps, trash);
   let left = false;
   let timer;
@@ -121,6 +122,7 @@ export function lanesView(page) {
       h('div', { class: 'buttons' },
         h('a', { class: 'button primary', href: `#/lane/${lane.id}`, 'data-focus': 'review' }, 'Review'),
         lane.run?.recorded ? h('a', { class: 'button', href: `#/lane/${lane.id}/output`, 'data-focus': 'output' }, 'Output') : null,
+        button('Check…', { 'data-focus': 'verify' }, () => verify(lane, load)),
         lane.state === 'live' ? button('Stop…', { 'data-focus': 'stop' }, () => stop(lane, load)) : null,
         button('Discard…', { 'data-focus': 'discard', class: 'danger' }, () => discard(lane, load))),
     ];
@@ -182,6 +184,7 @@ export function lanesView(page) {
       j: () => step(grid, 1),
       k: () => step(grid, -1),
       c: () => compare.disabled || compare.click(),
+      o: () => overlap.click(),
     },
   };
 }

@@ -5,6 +5,7 @@ import { compareView } from './compare.js';
 import { button, h, plain, shown } from './dom.js';
 import { help, listen } from './keys.js';
 import { lanesView } from './lanes.js';
+import { overlapView } from './overlap.js';
 import { reviewView } from './review.js';
 
 const THEMES = ['system', 'light', 'dark'];
@@ -18,9 +19,10 @@ const page = {
   /** Shows the view that the address names, anew. */
   show() {
     current?.leave();
-    const [, what, one, two] = location.hash.split('/');
+    const [, what, one, two, place] = location.hash.split('/');
     if (what === 'lane' && one) current = reviewView(page, one, ['history', 'output', 'about'].includes(two) ? two : 'changes');
-    else if (what === 'compare' && one && two) current = compareView(page, one, two);
+    else if (what === 'compare' && one && two) current = compareView(page, one, two, place);
+    else if (what === 'overlap') current = overlapView(page);
     else current = lanesView(page);
     document.title = `${current.title} · lane`;
     main.replaceChildren(current.element);

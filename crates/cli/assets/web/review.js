@@ -5,10 +5,11 @@ import { age, button, count, h, problem, shown } from './dom.js';
 import { filesList } from './files.js';
 import { facts, hunksPane } from './hunks.js';
 import { historyTab } from './history.js';
+import { keep } from './keep.js';
 import { verdict } from './lanes.js';
 import { outputTab } from './output.js';
 import { Pick } from './pick.js';
-import { discard, exportLane, keep, stop } from './verbs.js';
+import { discard, exportLane, stop, verify } from './verbs.js';
 
 const TABS = [['changes', 'Changes'], ['history', 'History'], ['output', 'Output'], ['about', 'About']];
 
@@ -45,8 +46,9 @@ async function changesTab(page, lane, body, name, view) {
   const pane = hunksPane('Hunks of the file');
   const summary = h('span', { class: 'grow', role: 'status' });
   const reload = () => page.show();
-  const keepButton = button('Keep…', { class: 'primary', id: 'keep', title: 'Keep what is ticked (K)' }, () => keep(changes.lane, changes, pick, reload));
+  const keepButton = button('Keep…', { class: 'primary', id: 'keep', title: 'Keep what is ticked (K)' }, () => keep(changes.lane, pick, reload));
   const verbs = h('div', { class: 'verbs' }, summary, keepButton,
+    button('Check…', { id: 'verify', title: 'Check the lane with a command that is known (V)' }, () => verify(changes.lane, () => {})),
     button('Export…', { id: 'export', title: 'Write the result beside the project (E)' }, () => exportLane(changes.lane)),
     button('Discard…', { id: 'discard', class: 'danger', title: 'Drop the lane (D)' }, () => discard(changes.lane, () => (location.hash = '#/'))),
     button('Leave', { id: 'leave', title: 'Leave the lane as it is (L)' }, () => (location.hash = '#/')));
@@ -97,7 +99,7 @@ async function changesTab(page, lane, body, name, view) {
   }
   Object.assign(view.keys, {
     n: list.next, p: list.previous, j: pane.next, k: pane.previous, '/': list.filter, a: list.toggleAll, x: list.toggleFile,
-    K: () => keepButton.disabled || keepButton.click(), E: () => exportLane(changes.lane), D: () => verbs.querySelector('#discard').click(), L: () => (location.hash = '#/'),
+    K: () => keepButton.disabled || keepButton.click(), E: () => exportLane(changes.lane), V: () => verify(changes.lane, () => {}), D: () => verbs.querySelector('#discard').click(), L: () => (location.hash = '#/'),
   });
 }
 
@@ -123,7 +125,7 @@ async function aboutTab(lane, body) {
     row('base', [new Date(answer.base.at).toISOString(), answer.base.head ? [', HEAD ', shown(answer.base.head)] : null, answer.base.other_boot ? h('p', { class: 'warn-word' }, 'The machine was restarted since; the newest writes may be incomplete.') : null]),
     row('roots', h('ul', {}, answer.roots.map((root) => h('li', {}, shown(root.path), ` (${root.strategy})`)))),
     row('changes', [answer.counts.words, answer.home_changes ? ` · ${answer.home_changes} in $HOME (private to the lane, never kept)` : '']),
-    row('verdict', answer.verdict ? [verdict(answer.verdict), ` · ${age(answer.verdict.at, now)} ago, in ${(answer.verdict.took / 1000).toFixed(1)} s`] : h('span', { class: 'quiet' }, ['none: ', h('code', {}, 'lane verify LANE -- CMD')])),
+    row('verdict', [answer.verdict ? [verdict(answer.verdict), ` · ${age(answer.verdict.at, now)} ago, in ${(answer.verdict.took / 1000).toFixed(1)} s `] : h('span', { class: 'quiet' }, ['none: ', h('code', {}, 'lane verify LANE -- CMD'), ' ']), button('Check…', { id: 'verify' }, () => verify(view, () => aboutTab(lane, body)))]),
     row('disk', `${answer.exclusive} of its own`)),
   h('h2', {}, 'Drift'),
   answer.drift.length ? h('ul', {}, answer.drift.map((at) => h('li', {}, shown(at.path), ` (${at.what})`))) : h('p', { class: 'quiet' }, 'Nothing that the lane changed has changed in the original.'),

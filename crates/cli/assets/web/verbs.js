@@ -1,4 +1,4 @@
-// The verbs as buttons: each shows its plan first, and says afterwards what was done.
+// The verbs as buttons, but for keep: each shows its plan first, and says afterwards what was done.
 
 import { ask } from './ask.js';
 import { button, count, h, plain, problem, shown, toast } from './dom.js';
@@ -29,53 +29,8 @@ export function confirm({ title, body, action, danger = false, disabled = false 
   });
 }
 
-const failed = (error) => toast(problem(error), { bad: true });
-
-/** Brings what is ticked into the original. */
-export async function keep(lane, changes, pick, after) {
-  try {
-    const ticks = pick.data();
-    const { plan, how } = await settle(lane, ticks);
-    if (!plan) return;
-    const done = await ask({ what: 'keep', lane: lane.id, conflicts: how, ticks: ticks.map((tick, at) => ({ ...tick, digest: plan.digests[at] })) });
-    toast(h('span', {}, `${count(done.steps.length, 'step')} done in `, shown(done.origin), '.'), done.id ? { action: 'Undo…', act: () => undoKeep(done.id, after) } : {});
-    done.said.forEach((what) => toast(shown(what), { bad: true }));
-    if (done.left_out.length) toast(h('span', {}, `${count(done.left_out.length, 'path')} stayed in the lane: `, shown(done.left_out[0].name), ` (${done.left_out[0].reason})`), { bad: true });
-    after();
-  } catch (error) {
-    failed(error);
-  }
-}
-
-const HOW = [['stop', 'leave it in the lane'], ['markers', 'take both, between markers'], ['ours', 'take the original’s'], ['theirs', 'take the lane’s']];
-
-/** Plans, and plans again as often as it is said otherwise what is to be done about conflicts. */
-async function settle(lane, ticks) {
-  let how = 'stop';
-  for (;;) {
-    const plan = await ask({ what: 'plan-keep', lane: lane.id, ticks, conflicts: how });
-    const nothing = plan.steps.length === 0;
-    const body = (end) => [
-      plan.said.map((what) => h('p', { class: 'warn-word' }, shown(what))),
-      nothing ? h('p', {}, 'Nothing of it can be kept like that.') : h('p', {}, `${count(plan.steps.length, 'step')} into `, h('code', {}, shown(plan.origin)), ` (${plan.bytes}), all of them or none:`),
-      h('ul', { class: 'steps' }, plan.steps.map((step) => h('li', {}, h('span', { class: `sign ${step.what}` }, step.what), h('span', {}, step.root ? [shown(step.root), '/'] : null, step.from ? [shown(step.from), ' → '] : null, shown(step.name), step.part ? h('span', { class: 'quiet' }, ' in part') : null)))),
-      plan.merged.length ? [h('p', {}, `${count(plan.merged.length, 'file')} put together with what changed in the original:`), h('ul', { class: 'merged' }, plan.merged.map((one) => h('li', {}, shown(one.name))))] : null,
-      plan.conflicts.length ? h('fieldset', { class: 'conflicts' }, h('legend', {}, `${count(plan.conflicts.length, 'conflict')} with the original`),
-        h('ul', {}, plan.conflicts.map((one) => h('li', {}, shown(one.name), ': ', shown(one.clash), one.settled ? h('span', { class: 'quiet' }, ` (${HOW.find(([word]) => word === one.settled)?.[1] ?? one.settled})`) : null))),
-        h('div', { class: 'choice' }, HOW.map(([word, words]) => {
-          const box = h('input', { type: 'radio', name: 'conflicts', value: word, onchange: () => end({ how: word }) });
-          box.checked = word === how;
-          return h('label', {}, box, ` ${words}`);
-        }))) : null,
-      plan.checks.map((check) => h('p', {}, 'It is checked first, in a fork of the lane, with ', h('code', {}, shown(check.command)), h('span', { class: 'quiet' }, ' (keep.verify of ', shown(check.file), ')'))),
-      left(plan),
-    ];
-    const answer = await confirm({ title: `Keep from lane ${plain(lane.name)}?`, body, action: 'Keep', disabled: nothing });
-    if (!answer) return {};
-    if (answer === true) return { plan, how };
-    ({ how } = answer);
-  }
-}
+/** Says that something was not done. */
+export const failed = (error) => toast(problem(error), { bad: true });
 
 /** Puts the project back to what it was before a keep. */
 export async function undoKeep(keep, after) {
@@ -93,14 +48,6 @@ export async function undoKeep(keep, after) {
   } catch (error) {
     failed(error);
   }
-}
-
-/** What stays in the lane, each with the reason. */
-function left(plan) {
-  return [
-    plan.left_out.length ? [h('p', { class: 'warn-word' }, `${count(plan.left_out.length, 'path')} left out:`), h('ul', { class: 'left-out' }, plan.left_out.map((one) => h('li', {}, shown(one.name), ` (${one.reason}`, plain(one.detail) ? [': ', shown(one.detail)] : null, ')')))] : null,
-    plan.set_id_dropped.map((name) => h('p', { class: 'warn-word' }, shown(name), ' is kept without its set-id bit.')),
-  ];
 }
 
 /** Writes the result beside the project. */
@@ -165,6 +112,32 @@ export async function stop(lane, after) {
   try {
     await ask({ what: 'stop', lane: lane.id });
     toast(h('span', {}, 'Nothing runs in lane ', shown(lane.name), ' any more.'));
+  } catch (error) {
+    failed(error);
+  }
+  after();
+}
+
+/** Checks a lane with a command that the policy or its last verdict names. */
+export async function verify(lane, after) {
+  try {
+    const { known } = await ask({ what: 'plan-verify', lane: lane.id });
+    let chosen = 0;
+    const line = (check, at) => {
+      const box = h('input', { type: 'radio', name: 'check', value: String(at), onchange: () => (chosen = at) });
+      box.checked = at === 0;
+      return h('li', {}, h('label', {}, box, ' ', h('code', {}, shown(check.words)), h('span', { class: 'quiet' }, check.file ? [' keep.verify of ', shown(check.file.path), `:${check.file.line}`] : ' as the last verdict')));
+    };
+    const body = known.length === 0
+      ? [h('p', {}, 'Neither the policy nor an earlier verdict names a command for this lane.'), h('p', { class: 'quiet' }, 'A page does not say what is run: ', h('code', {}, 'lane verify LANE -- CMD'), ' in a shell does, and names it for here.')]
+      : [h('p', {}, 'It runs behind the lane’s walls, in a view of the lane that is gone afterwards.'), h('ul', { class: 'checks' }, known.map(line))];
+    if (!(await confirm({ title: `Check lane ${plain(lane.name)}?`, body, action: 'Check', disabled: known.length === 0 }))) return;
+    const { command } = known[chosen];
+    const going = toast(h('span', {}, 'Lane ', shown(lane.name), ' is being checked…'), { stays: true });
+    const done = await ask({ what: 'verify', lane: lane.id, command }).finally(() => going.remove());
+    const word = done.verdict.word;
+    toast(h('span', {}, 'Lane ', shown(lane.name), `: ${word}`, done.verdict.end ? ` (${done.verdict.end})` : '', done.last ? [' · ', shown(done.last)] : null), { bad: word !== 'pass' });
+    done.said.forEach((what) => toast(shown(what), { bad: true }));
   } catch (error) {
     failed(error);
   }

@@ -7,7 +7,7 @@ use crate::web::server::{self, Server};
 use crate::web::{Ground, answer};
 use crate::wire;
 
-/// Review lanes in a browser: side by side, hunk by hunk, with keep, export and discard.
+/// Review lanes in a browser: side by side, hunk by hunk, with keep, check, export and discard.
 ///
 /// Serves a page on loopback (127.0.0.1) for this project until Ctrl-C, and prints its address. The address holds a
 /// token that opens the page once, in one browser. Nobody else can use it then, and no other page can reach it.

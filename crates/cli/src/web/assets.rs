@@ -43,8 +43,10 @@ pub(super) const ASSETS: &[Asset] = &[
     script!("hunks.js"),
     script!("pick.js"),
     script!("verbs.js"),
+    script!("keep.js"),
     script!("history.js"),
     script!("output.js"),
     script!("compare.js"),
+    script!("overlap.js"),
     script!("keys.js"),
 ];

@@ -24,9 +24,9 @@ pub(crate) enum Request {
     /// What stands on the terminal of a run now.
     Screen { lane: String, run: i64 },
     /// What a keep of the ticked things would do.
-    PlanKeep { lane: String, ticks: Vec<Tick>, conflicts: String },
+    PlanKeep { lane: String, ticks: Vec<Tick>, conflicts: String, shape: Shape },
     /// Do it; each tick has the digest that its plan answered.
-    Keep { lane: String, ticks: Vec<Tick>, conflicts: String },
+    Keep { lane: String, ticks: Vec<Tick>, conflicts: String, shape: Shape },
     /// What was kept, and can be undone.
     Kept,
     /// What undoing a keep would do.
@@ -51,6 +51,62 @@ pub(crate) enum Request {
     Compare { left: String, right: String },
     /// One file as two lanes have it.
     CompareFile { left: String, right: String, file: Place },
+    /// What several lanes both touch; all of the project where none is named.
+    Overlap { lanes: Vec<String> },
+    /// The commands that a lane can be checked with.
+    PlanVerify { lane: String },
+    /// Check it with one of these: its words in hexadecimal.
+    Verify { lane: String, command: Vec<String> },
+}
+
+/// What becomes of the ticked things.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "as", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Shape {
+    /// Files of the original.
+    Files,
+    /// A patch for `git apply`, which the answer holds.
+    Patch,
+    /// One commit: on the branch that is checked out, with its files, or on another one. An empty message is made from the
+    /// lane's name and what is committed.
+    Commit { to: Option<String>, message: String },
+    /// A new branch with one commit of what is ticked.
+    Branch { name: String, message: String },
+    /// A new branch with the commits that were made in the lane, whatever is ticked; `tip` is the last of them, once it
+    /// was planned.
+    Commits { name: String, tip: Option<String> },
+}
+
+impl Request {
+    /// The lanes that it names, and whether they are looked for in the trash.
+    pub(crate) fn lanes(&self) -> (Vec<&str>, bool) {
+        let lanes: Vec<&str> = match self {
+            Request::Lanes | Request::Kept | Request::PlanUndoKeep { .. } | Request::UndoKeep { .. } => {
+                vec![]
+            }
+            Request::Lane { lane }
+            | Request::Changes { lane }
+            | Request::Counts { lane, .. }
+            | Request::Hunks { lane, .. }
+            | Request::History { lane }
+            | Request::Output { lane, .. }
+            | Request::Screen { lane, .. }
+            | Request::PlanKeep { lane, .. }
+            | Request::Keep { lane, .. }
+            | Request::PlanExport { lane }
+            | Request::Export { lane, .. }
+            | Request::PlanDiscard { lane }
+            | Request::Discard { lane, .. }
+            | Request::Recover { lane }
+            | Request::GoBack { lane, .. }
+            | Request::Stop { lane }
+            | Request::PlanVerify { lane }
+            | Request::Verify { lane, .. } => vec![lane],
+            Request::Compare { left, right } | Request::CompareFile { left, right, .. } => vec![left, right],
+            Request::Overlap { lanes } => lanes.iter().map(String::as_str).collect(),
+        };
+        (lanes, matches!(self, Request::Recover { .. }))
+    }
 }
 
 /// Where a lane is put back to.
@@ -137,5 +193,7 @@ mod tests {
         assert!(serde_json::from_str::<Request>(r#"{"what":"lanes"}"#).is_ok());
         assert!(serde_json::from_str::<Request>(r#"{"what":"lane","lane":"a","now":true}"#).is_err());
         assert!(serde_json::from_str::<Request>(r#"{"what":"shell"}"#).is_err());
+        let free = r#"{"what":"verify","lane":"a","command":[],"line":"make"}"#;
+        assert!(serde_json::from_str::<Request>(free).is_err());
     }
 }

@@ -115,6 +115,74 @@ fn b59_names_and_contents_of_a_lane_are_text_and_nothing_runs() {
     }
 }
 
+/// Python that plants the same names once more, with other contents, and commits under a hostile subject.
+const PLANT_AGAIN: &str = r#"
+import os, subprocess
+img = "<img src=x onerror=\"window.bad=1\">"
+open(img, "w").write("<b>other</b>\n")
+open(b"bad\xff\x1b[2J\nname", "wb").write(b"other\n")
+open("rtl\u202etxt.sh", "w").write("b = 2\n")
+git = ["git", "-c", "user.name=A", "-c", "user.email=a@b"]
+subprocess.run(git + ["add", "-A"], check=True)
+subprocess.run(git + ["commit", "-q", "-m", "<img src=x onerror=window.bad=7> \x1b[2J\u202e"], check=True)
+"#;
+
+#[test]
+fn plans_in_every_shape_overlaps_and_checks_of_hostile_lanes_are_text() {
+    for who in Who::all() {
+        let site = planted(who);
+        site.env.ok(&site.project, &["run", "-q", "-n", "also", "--", "python3", "-c", PLANT_AGAIN]);
+        let check = "true # <img src=x onerror=window.bad=8> \x1b[2J\u{202e}";
+        site.env.ok(&site.project, &["verify", "evil", "--", "sh", "-c", check]);
+        let policy = "[keep]\nverify = ['true', '<b onclick=window.bad=9>', \"\\u001b[2J\\u202e\"]\n";
+        site.env.write(&site.project.join("lane.toml"), policy.as_bytes());
+        // The same names in the original: conflicts.
+        let img = site.project.join("<img src=x onerror=\"window.bad=1\">");
+        site.env.write(&img, b"mine\n");
+        site.env.write(&site.project.join("rtl\u{202e}txt.sh"), b"mine\n");
+        let server = site.serve();
+        let mut browser = site.open(&server);
+        browser.eval("location.hash = '#/overlap'");
+        browser.wait("document.querySelectorAll('.files .file').length === 3");
+        let names = browser.text("document.querySelector('.files').innerText");
+        for name in ["<img src=x onerror=\"window.bad=1\">", r"rtl\u{202e}txt.sh", r"bad\xff\x1b[2J\nname"] {
+            assert!(names.contains(name), "no {name} in {names}");
+        }
+        assert_inert(&mut browser, "overlap");
+        browser.eval(&format!("location.hash = '#/lane/{}'", site.id("also")));
+        browser.wait("document.querySelectorAll('.files .file').length >= 3");
+        browser.click(".files-head label input");
+        browser.click("#keep");
+        browser.wait(
+            "document.querySelector('dialog[open] .conflicts')?.innerText.includes('<img src=x onerror=')",
+        );
+        browser.wait(r"document.querySelector('dialog[open]').innerText.includes('<b onclick=window.bad=9> \\u{1b}[2J') || document.querySelector('dialog[open]').innerText.includes('<b onclick=window.bad=9> \\x1b[2J')");
+        assert_inert(&mut browser, "a plan with conflicts");
+        for shape in ["patch", "commit", "branch", "commits"] {
+            browser.click(&format!("dialog[open] .shapes input[value={shape}]"));
+            browser.wait(&format!(
+                "document.querySelector('dialog[open] .shapes input[value={shape}]')?.checked"
+            ));
+            if shape == "commits" {
+                browser.wait(r"document.querySelector('dialog[open]').innerText.includes('<img src=x onerror=window.bad=7> \\x1b[2J\\u{202e}')");
+            }
+            assert_inert(&mut browser, shape);
+        }
+        browser.keys(&["Escape"]);
+        browser.wait("!document.querySelector('dialog')");
+        browser.eval(&format!("location.hash = '#/lane/{}'", site.id("evil")));
+        browser.wait("document.querySelectorAll('.files .file').length === 6");
+        browser.click("#verify");
+        browser.wait(r"document.querySelector('dialog[open] .checks')?.innerText.includes('<img src=x onerror=window.bad=8> \\x1b[2J\\u{202e}')");
+        browser.wait("document.querySelectorAll('dialog[open] .checks li').length === 2");
+        assert_inert(&mut browser, "checks");
+        browser.click("dialog[open] .checks li:last-child input");
+        browser.click("#confirm");
+        browser.wait("[...document.querySelectorAll('#toasts .toast')].some((line) => line.innerText.includes(': pass'))");
+        assert_inert(&mut browser, "a verdict");
+    }
+}
+
 #[test]
 fn a_project_and_a_lane_of_hostile_name_are_shown_escaped() {
     let mut site = Site::new(Who::User);

@@ -1,12 +1,12 @@
-//! `keep` from the page: what is ticked becomes a selection of the engine's, bound to what was looked at; a plan first,
-//! then the same again to be carried out.
+//! What is ticked on the page becomes a selection of the engine's, bound to what was looked at; and a plan of it becomes
+//! something to be shown.
 //!
 //! Invariant: a file whose content was shown, or whose plan was, is kept only if it still is that.
 
 use std::path::{Path, PathBuf};
 
 use engine::ops::diff::DiffRequest;
-use engine::ops::keep::{Conflicts, KeepRequest, KeepView, LeftOut, PreparedKeep, StepView};
+use engine::ops::keep::{Conflicts, KeepRequest, KeepView, LeftOut, StepView};
 use engine::selection::{Digest, Lines, Part, Selection, Take};
 use engine::{Engine, Event, Monitor};
 use serde_json::{Value, json};
@@ -18,54 +18,36 @@ use crate::commands::keep::{clash, reason};
 use crate::error::{CliError, Result};
 use crate::render::report;
 
-/// What a keep of the ticked things would do, and what each ticked file is now.
-pub(super) fn plan(
-    engine: &Engine,
-    dir: &Path,
-    lane: &str,
-    ticks: &[Tick],
-    conflicts: &str,
-) -> Result<Value> {
-    let (prepared, digests, said) = prepare(engine, dir, lane, ticks, conflicts)?;
-    let mut value = shown(&prepared.view, &said);
-    value["digests"] = json!(digests);
-    Ok(value)
+/// What is ticked, and where.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wish<'w> {
+    pub(super) dir: &'w Path,
+    pub(super) lane: &'w str,
+    pub(super) ticks: &'w [Tick],
+    pub(super) conflicts: &'w str,
 }
 
-/// Does it.
-pub(super) fn keep(
-    engine: &Engine,
-    dir: &Path,
-    lane: &str,
-    ticks: &[Tick],
-    conflicts: &str,
-) -> Result<Value> {
-    if ticks.iter().any(|tick| tick.digest.is_none()) {
-        return Err(CliError::Usage("a keep is of what was planned".to_owned()));
+impl Wish<'_> {
+    /// What the engine is asked for, and the digest that each ticked file has now.
+    pub(super) fn request(&self, engine: &Engine) -> Result<(KeepRequest, Vec<String>)> {
+        let (selection, digests) = selection(engine, self.dir, self.lane, self.ticks)?;
+        let request = KeepRequest {
+            dir: self.dir.to_owned(),
+            lane: Some(self.lane.to_owned()),
+            selection: Some(selection),
+            conflicts: crate::commands::keep::conflicts(self.conflicts).map_err(CliError::Usage)?,
+            ..KeepRequest::default()
+        };
+        Ok((request, digests))
     }
-    let (prepared, _, mut said) = prepare(engine, dir, lane, ticks, conflicts)?;
-    let view = prepared.execute(engine, &mut said)?;
-    Ok(shown(&view, &said))
-}
 
-fn prepare(
-    engine: &Engine,
-    dir: &Path,
-    lane: &str,
-    ticks: &[Tick],
-    conflicts: &str,
-) -> Result<(PreparedKeep, Vec<String>, Said)> {
-    let (selection, digests) = selection(engine, dir, lane, ticks)?;
-    let request = KeepRequest {
-        dir: dir.to_owned(),
-        lane: Some(lane.to_owned()),
-        selection: Some(selection),
-        conflicts: crate::commands::keep::conflicts(conflicts).map_err(CliError::Usage)?,
-        ..KeepRequest::default()
-    };
-    let mut said = Said::default();
-    let prepared = engine::ops::keep::prepare(engine, &request, &mut said)?;
-    Ok((prepared, digests, said))
+    /// An error where not each tick has what its plan answered.
+    pub(super) fn is_planned(&self) -> Result<()> {
+        match self.ticks.iter().all(|tick| tick.digest.is_some()) {
+            true => Ok(()),
+            false => Err(CliError::Usage("a keep is of what was planned".to_owned())),
+        }
+    }
 }
 
 /// The selection that the ticks stand for, and the digest that each ticked file has now.
@@ -106,7 +88,7 @@ fn selection(engine: &Engine, dir: &Path, lane: &str, ticks: &[Tick]) -> Result<
 
 /// What was said meanwhile.
 #[derive(Debug, Default)]
-struct Said(Vec<Text>);
+pub(super) struct Said(pub(super) Vec<Text>);
 
 impl Monitor for Said {
     fn event(&mut self, event: Event<'_>) {
@@ -120,16 +102,13 @@ impl Monitor for Said {
     }
 }
 
-fn shown(view: &KeepView, said: &Said) -> Value {
+/// A plan, or what was done.
+pub(super) fn shown(view: &KeepView, said: &Said) -> Value {
     let origin = &view.lane.origin;
     let elsewhere = |root: &Path| (root != origin).then(|| Text::path(root));
     let step = |step: &StepView| {
         json!({ "what": step.what, "name": Text::name(step.path.as_bytes()), "root": elsewhere(&step.root), "part": step.part,
                 "from": step.from.as_ref().map(|from| Text::name(from.as_bytes())) })
-    };
-    let left = |left: &LeftOut| {
-        json!({ "name": Text::name(left.path.as_bytes()), "root": elsewhere(&left.root), "why": left.why.word(),
-                "reason": reason(left.why), "detail": Text::name(&left.detail) })
     };
     let set_id = view.set_id_dropped.iter().map(|(_, path)| Text::name(path.as_bytes()));
     let conflicts = view.conflicts.iter().map(|at| {
@@ -147,10 +126,20 @@ fn shown(view: &KeepView, said: &Said) -> Value {
         "checks": checks.collect::<Vec<_>>(),
         "origin": Text::path(origin),
         "steps": view.steps.iter().map(step).collect::<Vec<_>>(),
-        "left_out": view.left_out.iter().map(left).collect::<Vec<_>>(),
+        "left_out": left_out(&view.left_out, origin),
         "set_id_dropped": set_id.collect::<Vec<_>>(),
         "git_internal": view.git_internal,
         "bytes": report::bytes(view.bytes),
         "said": said.0,
     })
+}
+
+/// What stays in the lane.
+pub(super) fn left_out(all: &[LeftOut], origin: &Path) -> Vec<Value> {
+    let one = |left: &LeftOut| {
+        let root = (left.root != origin).then(|| Text::path(&left.root));
+        json!({ "name": Text::name(left.path.as_bytes()), "root": root, "why": left.why.word(),
+                "reason": reason(left.why), "detail": Text::name(&left.detail) })
+    };
+    all.iter().map(one).collect()
 }

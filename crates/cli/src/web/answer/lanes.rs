@@ -113,13 +113,13 @@ fn run(run: &RunView) -> Value {
 }
 
 /// A verdict, as it counts now.
-fn verdict(verdict: &VerdictView) -> Value {
+pub(super) fn verdict(verdict: &VerdictView) -> Value {
     json!({ "word": verdict.now(), "was": verdict.word, "command": Text::name(command(&verdict.argv)),
             "end": verdict.exit.map(report::exit), "at": verdict.ended_at, "took": verdict.ended_at - verdict.started_at })
 }
 
 /// A command line as a person would type it; what it holds is escaped by the caller, once.
-fn command(words: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn command(words: &[Vec<u8>]) -> Vec<u8> {
     let mut line = Vec::new();
     for word in words {
         if !line.is_empty() {

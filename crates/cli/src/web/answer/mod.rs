@@ -1,7 +1,8 @@
 //! Answers to the page's requests, each in a process of its own at the desk, through the engine like a verb.
 //!
 //! Invariant: everything of a lane's goes into an answer as [`Text`], or as hexadecimal bytes that the page only hands
-//! back. Answers are for this program's own page and change with it; what scripts use is `--json`.
+//! back. A request reaches lanes of the page's own project alone, each by its id. Answers are for this program's own page
+//! and change with it; what scripts use is `--json`.
 
 mod acts;
 mod changes;
@@ -11,12 +12,15 @@ mod keep;
 mod kept;
 mod lanes;
 mod output;
+mod overlap;
 mod screen;
+mod shapes;
+mod verify;
 
 use std::path::{Path, PathBuf};
 
 use engine::desk::Answer;
-use engine::{Engine, EngineOptions};
+use engine::{Engine, EngineError, EngineOptions, find};
 use serde_json::{Value, json};
 
 use super::request::{Place, Request, unhex};
@@ -48,7 +52,21 @@ pub(crate) fn answer(ground: &Ground, request: &[u8]) -> Answer {
     Answer { status, body: value.to_string().into_bytes() }
 }
 
+/// A page shows one project: lanes of others, and names instead of ids, are nothing to it.
+fn own(engine: &Engine, dir: &Path, request: &Request) -> Result<()> {
+    let (lanes, in_trash) = request.lanes();
+    for id in lanes {
+        let is_own = if in_trash { find::is_own_discarded } else { find::is_own };
+        if !is_own(engine, dir, id)? {
+            let (name, project) = (id.to_owned(), engine.project(dir)?.top);
+            return Err(EngineError::NoSuchLane { name, project, have: Vec::new() }.into());
+        }
+    }
+    Ok(())
+}
+
 fn dispatch(engine: &Engine, dir: &Path, request: Request) -> Result<Value> {
+    own(engine, dir, &request)?;
     match request {
         Request::Lanes => lanes::all(engine, dir),
         Request::Lane { lane } => lanes::one(engine, dir, lane),
@@ -58,8 +76,16 @@ fn dispatch(engine: &Engine, dir: &Path, request: Request) -> Result<Value> {
         Request::History { lane } => history::history(engine, dir, lane),
         Request::Output { lane, run, from, wait } => output::output(engine, dir, lane, run, from, wait),
         Request::Screen { lane, run } => screen::screen(engine, dir, lane, run),
-        Request::PlanKeep { lane, ticks, conflicts } => keep::plan(engine, dir, &lane, &ticks, &conflicts),
-        Request::Keep { lane, ticks, conflicts } => keep::keep(engine, dir, &lane, &ticks, &conflicts),
+        Request::PlanKeep { lane, ticks, conflicts, shape } => shapes::plan(
+            engine,
+            &keep::Wish { dir, lane: &lane, ticks: &ticks, conflicts: &conflicts },
+            &shape,
+        ),
+        Request::Keep { lane, ticks, conflicts, shape } => shapes::keep(
+            engine,
+            &keep::Wish { dir, lane: &lane, ticks: &ticks, conflicts: &conflicts },
+            &shape,
+        ),
         Request::Kept => kept::list(engine, dir),
         Request::PlanUndoKeep { keep } => kept::plan(engine, dir, keep),
         Request::UndoKeep { keep } => kept::undo(engine, dir, keep),
@@ -72,6 +98,9 @@ fn dispatch(engine: &Engine, dir: &Path, request: Request) -> Result<Value> {
         Request::Stop { lane } => acts::stop(engine, dir, lane),
         Request::Compare { left, right } => compare::list(engine, dir, [&left, &right]),
         Request::CompareFile { left, right, file } => compare::file(engine, dir, [&left, &right], &file),
+        Request::Overlap { lanes } => overlap::overlap(engine, dir, &lanes),
+        Request::PlanVerify { lane } => verify::plan(engine, dir, &lane),
+        Request::Verify { lane, command } => verify::verify(engine, dir, lane, &command),
     }
 }
 
