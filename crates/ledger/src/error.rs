@@ -54,7 +54,15 @@ pub enum Error {
         /// The id asked for.
         id: String,
     },
-    /// The file could not be opened, read or written (permission, full disk, read-only filesystem…).
+    /// There is no room for what was to be written.
+    #[error("ledger {} ({doing}): the disk is full", path.display())]
+    Full {
+        /// The database file.
+        path: PathBuf,
+        /// What was to be done.
+        doing: &'static str,
+    },
+    /// The file could not be opened, read or written (permission, read-only filesystem…).
     #[error("ledger {} ({doing}): {detail}", path.display())]
     Storage {
         /// The database file.
@@ -76,6 +84,7 @@ impl Error {
                     Error::Damaged { path, detail: error.to_string() }
                 }
                 ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Busy { path, doing },
+                ErrorCode::DiskFull => Error::Full { path, doing },
                 // SQLITE_ERROR from SQL of our own means that a table or column is not as we made it.
                 ErrorCode::Unknown if failure.extended_code == rusqlite::ffi::SQLITE_ERROR => {
                     Error::Damaged { path, detail: error.to_string() }

@@ -124,7 +124,7 @@ impl Ledger {
         }
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(&wrong)?;
-        self.act(|act| -> Result<()> {
+        let taken = self.act(|act| -> Result<()> {
             // Somebody may have been killed between taking the slips in and removing the file.
             let fresh = &text[act.taken_of(&text)?..];
             act.note_taken(&text)?;
@@ -134,8 +134,13 @@ impl Ledger {
                 act.take(slip)?;
             }
             Ok(())
-        })?;
-        std::fs::remove_file(&path).map_err(&wrong)
+        });
+        match taken {
+            // They wait on their slips. A full disk must not keep anybody from looking, nor from dropping what fills it.
+            Err(Error::Full { .. }) => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => std::fs::remove_file(&path).map_err(&wrong),
+        }
     }
 }
 
