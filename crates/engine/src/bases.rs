@@ -1,20 +1,25 @@
 //! What the base of a lane held at paths where the original has changed since, for a three-way merge.
 //!
 //! Content comes from whoever still has it, in this order: what an earlier keep noted, the original itself where it is
-//! still as recorded, the lane's last snapshot, what was put aside of a copy. Each is taken only where it proves to be the base's: by
-//! size and modification time against the record of the base.
+//! still as recorded, the lane's last snapshot, what was put aside of a copy, the original's repository. Each is taken only
+//! where it proves to be the base's: by size and modification time against the record of the base, of the repository by the
+//! inode, too.
 //!
 //! Invariant: what is answered was the base's, or is `Unknown`; a guess is never an answer.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 
 use review::threeway::{Base, Bases};
 use tree::dir::DirTree;
 use tree::source::Xattr;
 use tree::walk::{Visit, walk};
 use tree::{Entry, Layer as _, Source as _, TreePath};
+use workspace::git::repository::Repository;
+use workspace::git::run::Runner;
+use workspace::git::staged::Staged;
 use workspace::home::HomeDir;
 use workspace::manifest::is_same_state;
 use workspace::{Kept, KeptState, old_contents};
@@ -23,16 +28,22 @@ use crate::history::LaneHistory;
 use crate::lane::{OpenLane, OpenRoot};
 use crate::view::{DriftKind, DriftView};
 
+/// Larger files are not read out of a repository: nobody merges them by lines.
+const LARGEST: u64 = 64 << 20;
+
 /// The base of one root.
 pub(crate) struct RootBases<'l> {
     base: workspace::Base,
     drift: BTreeMap<TreePath, DriftKind>,
     origin: DirTree,
     skipped: &'l [TreePath],
+    top: &'l Path,
     home: &'l HomeDir,
     index: usize,
     captured: Option<Captured<'l>>,
     kept: Kept,
+    /// What the original's repository knows; none where it is none, or cannot be asked.
+    staged: OnceCell<Option<RefCell<Staged>>>,
     /// Where each inode stands now.
     places: OnceCell<HashMap<u64, Vec<TreePath>>>,
 }
@@ -77,6 +88,8 @@ impl<'l> RootBases<'l> {
             index: root.index,
             captured,
             kept: Kept::load(lane.home.dir(), root.index)?,
+            staged: OnceCell::new(),
+            top: path,
             places: OnceCell::new(),
         })
     }
@@ -106,6 +119,20 @@ impl<'l> RootBases<'l> {
         let same =
             item.tree_kind() == Some(entry.kind) && item.size() == entry.size && item.mtime == entry.mtime;
         same.then_some(captured)
+    }
+
+    /// The content of a file by the original's repository.
+    fn committed(&self, path: &TreePath, entry: &Entry) -> Option<Vec<u8>> {
+        if entry.size > LARGEST {
+            return None;
+        }
+        let open = || {
+            let runner = Runner::find(std::env::vars_os()).ok()?;
+            let repository = Repository::open(&runner, self.top).ok()??;
+            Staged::open(repository, self.home, self.index).ok().map(RefCell::new)
+        };
+        // A repository that cannot be read has no answer.
+        self.staged.get_or_init(open).as_ref()?.borrow_mut().content(path, entry).ok()?
     }
 
     /// Everything in the original by inode.
@@ -190,7 +217,17 @@ impl Bases for RootBases<'_> {
         if let Some(content) = self.stored(path, entry).and_then(|captured| captured.layer.open(path).ok()) {
             return Ok(Some(content));
         }
-        Ok(old_contents::find(self.home, self.index, path, entry).unwrap_or_default())
+        if let Some(content) = old_contents::find(self.home, self.index, path, entry).unwrap_or_default() {
+            return Ok(Some(content));
+        }
+        match self.committed(path, entry) {
+            Some(content) => {
+                let file = kernel::bytes::memory_file().map_err(read)?;
+                kernel::bytes::write_all_at(&file, &content, 0).map_err(read)?;
+                Ok(Some(file))
+            }
+            None => Ok(None),
+        }
     }
 
     fn xattrs(&self, path: &TreePath, entry: &Entry) -> review::Result<Option<Vec<Xattr>>> {
@@ -283,6 +320,31 @@ pub(crate) fn put_aside(lane: &OpenLane) -> crate::error::Result<()> {
                 old_contents::save(lane.home.dir(), root.index, &base.origin, path, &entry)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Lets a fork know what was kept of its parent, whose state it shows: what was merged is the base of both.
+pub(crate) fn inherit(parent: &OpenLane, child: &OpenLane) -> crate::error::Result<()> {
+    for (root, own) in parent.roots.iter().zip(&child.roots).filter(|(root, _)| !root.view.git) {
+        let noted = Kept::load(parent.home.dir(), root.index)?;
+        if noted == Kept::default() {
+            continue;
+        }
+        let (mut kept, shown) = (Kept::default(), own.workspace.lane_tree()?);
+        for (path, state) in noted.iter() {
+            let mut state = state.clone();
+            // The same file, under another number where it was copied.
+            let same = |now: &Entry| {
+                let of = |entry: &Entry| (entry.size, entry.mtime, entry.mode);
+                now.is_file() && of(now) == of(&state.lane)
+            };
+            if let Some(now) = shown.entry(path).unwrap_or(None).filter(same) {
+                state.lane = now;
+            }
+            kept.note(path, Some(state));
+        }
+        kept.save(child.home.dir(), own.index)?;
     }
     Ok(())
 }

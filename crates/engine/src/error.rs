@@ -297,6 +297,20 @@ pub enum EngineError {
         /// As asked for.
         id: String,
     },
+    /// A lane is named twice where several are kept.
+    #[error("lane '{name}' is named twice")]
+    LaneTwice {
+        /// The lane.
+        name: String,
+    },
+    /// Lanes that are kept together are not of one project.
+    #[error("lanes '{first}' and '{name}' are of two projects")]
+    OtherProject {
+        /// The one.
+        name: String,
+        /// The first one.
+        first: String,
+    },
     /// A selection cannot be read, or is not one of this lane.
     #[error("the selection cannot be used: {why}")]
     BadSelection {
@@ -525,6 +539,14 @@ pub enum EngineError {
         /// What is wrong.
         why: String,
     },
+    /// What several lanes come to could not be put together to be checked.
+    #[error("what {lanes} comes to cannot be checked: {why}")]
+    NotChecked {
+        /// The lanes.
+        lanes: String,
+        /// Why.
+        why: String,
+    },
     /// A rule does not allow a keep.
     #[error(transparent)]
     PolicyRefuses(Box<Refusal>),
@@ -608,6 +630,8 @@ impl EngineError {
             | E::GitInternal { .. }
             | E::NoSuchHunk { .. }
             | E::HunkTwice { .. }
+            | E::LaneTwice { .. }
+            | E::OtherProject { .. }
             | E::BadSelection { .. }
             | E::NotSelectable { .. }
             | E::NoSuchSnapshot { .. }
@@ -618,6 +642,7 @@ impl EngineError {
             | E::NothingForth { .. }
             | E::NoCheck { .. }
             | E::PolicyFile { .. }
+            | E::NotChecked { .. }
             | E::PolicyRefuses(_)
             | E::RemovesMuch { .. }
             | E::NoKeep { .. }

@@ -111,6 +111,8 @@ pub struct KeptView {
     pub lane_id: String,
     /// Name of that lane then.
     pub lane: String,
+    /// Id and name of each lane that was kept, that one first.
+    pub lanes: Vec<(String, String)>,
     /// How many paths it wrote.
     pub steps: u64,
     /// The origins that it wrote to, the project first.
@@ -124,10 +126,23 @@ pub struct KeptView {
 }
 
 /// What a record says of its keep.
-pub(crate) fn about(lane: &crate::view::LaneView, steps: usize) -> Vec<u8> {
-    serde_json::json!({ "at": clock::now_ms(), "lane": lane.id, "name": lane.name, "steps": steps })
-        .to_string()
-        .into_bytes()
+pub(crate) fn about(lanes: &[&crate::view::LaneView], steps: usize) -> Vec<u8> {
+    let (id, name) = lanes.first().map_or(("", ""), |lane| (lane.id.as_str(), lane.name.as_str()));
+    let mut said = serde_json::json!({ "at": clock::now_ms(), "lane": id, "name": name, "steps": steps });
+    if lanes.len() > 1 {
+        said["lanes"] = lanes.iter().map(|lane| serde_json::json!([lane.id, lane.name])).collect();
+    }
+    said.to_string().into_bytes()
+}
+
+/// The lanes that a record names, as id and name.
+pub(crate) fn lanes_of(about: &[u8]) -> Vec<(String, String)> {
+    let said: serde_json::Value = serde_json::from_slice(about).unwrap_or_default();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    match said["lanes"].as_array() {
+        Some(lanes) => lanes.iter().map(|lane| (text(&lane[0]), text(&lane[1]))).collect(),
+        None => vec![(text(&said["lane"]), text(&said["name"]))],
+    }
 }
 
 /// The roots of a recorded keep: journal directory and origin.
@@ -144,6 +159,7 @@ fn told(kept: &apply::Kept, journal: &Path, origin: &Path) -> KeptView {
         at: said["at"].as_i64(),
         lane_id: text("lane"),
         lane: text("name"),
+        lanes: lanes_of(&kept.about),
         steps: said["steps"].as_u64().unwrap_or(0),
         roots: roots(kept, journal, origin).into_iter().map(|(_, origin)| origin).collect(),
         is_undone: kept.is_undone,

@@ -4,22 +4,26 @@
 //! Invariant: what the original holds besides the lane's changes is no base of the lane; what the lane has there is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use review::composed::Composed;
+use review::composed::{Composed, Made};
 use review::merge::Names;
-use review::plan::{Drifted, KeepPlan, Step, Why};
-use review::threeway::{self, Given, Joined, Resolved};
+use review::plan::{Drifted, Step, Why};
+use review::threeway::{self, Base, Bases, Given, Joined, Resolved};
 pub use review::threeway::{Clash, Conflicts};
 use tree::dir::DirTree;
-use tree::{ChangeSet, Entry, Source, TreePath};
-use workspace::{Kept, KeptState};
+use tree::source::Xattr;
+use tree::{ChangeSet, Entry, Source, Time, TreePath};
+use workspace::{Kept, KeptState, Manifest};
 
 use crate::bases::RootBases;
 use crate::engine::Engine;
 use crate::error::{Doing as _, Result};
 use crate::history::LaneHistory;
 use crate::lane::{OpenLane, OpenRoot};
+use crate::ops::keep::Over;
 use crate::view::DriftView;
 
 /// The lane's content is noted up to this size where it was merged into the original's.
@@ -36,6 +40,12 @@ pub struct ConflictView {
     pub clash: Clash,
     /// How it was settled; `None` where it was not.
     pub settled: Option<Conflicts>,
+    /// The lane; `None` where one lane is kept.
+    pub lane: Option<String>,
+    /// The lanes that it does not go together with; none where that is the original alone.
+    pub with: Vec<String>,
+    /// The branch that it does not go together with, where that is none of the original's files.
+    pub branch: Option<String>,
 }
 
 impl ConflictView {
@@ -69,8 +79,8 @@ pub(crate) struct Ground {
 /// One root, brought together.
 pub(crate) struct Together {
     pub(crate) resolved: Resolved,
-    /// The original, where the changes are changes of it as it is now.
-    pub(crate) origin: Option<DirTree>,
+    /// The original, or what stands there with the lanes before, where the changes are changes of that.
+    pub(crate) against: Option<Box<dyn Source>>,
 }
 
 impl Ground {
@@ -87,31 +97,126 @@ impl Ground {
     }
 
     /// Resolves the changes `set` of a root, which were found against `compared`. What is to be brought is put into
-    /// `inside`, whose second tree is the original.
+    /// `inside`, whose second tree is the original, with what the lanes before bring (`over`).
     pub(crate) fn resolve(
         &self,
         lane: &OpenLane,
         root: &OpenRoot,
         (set, compared): (&ChangeSet, &dyn Source),
         inside: &mut Composed<'_>,
-        how: Conflicts,
+        (how, over): (Conflicts, Option<&Over>),
     ) -> Result<Together> {
-        let here = self.drift.iter().filter(|at| at.root == root.view.path);
-        let drift: Vec<Drifted> = here
+        let here = || self.drift.iter().filter(|at| at.root == root.view.path);
+        let mut drift: Vec<Drifted> = here()
             .map(|at| Drifted { path: at.path.clone(), why: Why::Drifted(at.kind.word().to_owned()) })
             .collect();
         let bases = RootBases::open(lane, root, &self.drift, self.snapshots.as_ref(), &self.history)?;
-        let origin = bases.origin();
-        let given = Given { set, drift: &drift, bases: &bases, compared, origin, how, names: &self.names };
+        let Some(over) = over else {
+            let (origin, names) = (bases.origin(), |_: &TreePath| self.names.clone());
+            let given = Given { set, drift: &drift, bases: &bases, compared, origin, how, names: &names };
+            let resolved = threeway::resolve(&given, inside)?;
+            let against: Option<Box<dyn Source>> =
+                if drift.is_empty() { None } else { Some(Box::new(origin_at(&root.view.path)?)) };
+            return Ok(Together { resolved, against });
+        };
+        let names = |path: &TreePath| {
+            let lanes = over.names_at(path);
+            let mut ours: Vec<String> = lanes.iter().map(|lane| format!("lane {lane}")).collect();
+            if ours.is_empty() || here().any(|at| at.path == *path) {
+                ours.insert(0, "original".to_owned());
+            }
+            Names { ours: ours.join(", ").into_bytes(), theirs: self.names.theirs.clone() }
+        };
+        drift.extend(over.drift());
+        let (bases, origin) = (OverBases { own: bases, over }, &*over.tree);
+        let given = Given { set, drift: &drift, bases: &bases, compared, origin, how, names: &names };
         let resolved = threeway::resolve(&given, inside)?;
-        let origin = if drift.is_empty() { None } else { Some(origin_of(root)?) };
-        Ok(Together { resolved, origin })
+        Ok(Together { resolved, against: Some(Box::new(Rc::clone(&over.tree))) })
     }
 }
 
-/// The original of a root.
-pub(crate) fn origin_of(root: &OpenRoot) -> Result<DirTree> {
-    DirTree::open(&root.view.path).doing(|| format!("open {}", root.view.path.display()))
+/// The base of a lane whose changes are brought to what other lanes bring: that has nothing to do with it, but for where
+/// things stand now.
+struct OverBases<'o> {
+    own: RootBases<'o>,
+    over: &'o Over,
+}
+
+impl Bases for OverBases<'_> {
+    fn base(&self, path: &TreePath) -> review::Result<Base> {
+        self.own.base(path)
+    }
+
+    fn content(&self, path: &TreePath, entry: &Entry) -> review::Result<Option<OwnedFd>> {
+        self.own.content(path, entry)
+    }
+
+    fn xattrs(&self, path: &TreePath, entry: &Entry) -> review::Result<Option<Vec<Xattr>>> {
+        self.own.xattrs(path, entry)
+    }
+
+    fn moved(&self, path: &TreePath, entry: &Entry) -> review::Result<Option<TreePath>> {
+        if let Some(place) = self.over.moved(path) {
+            return Ok(Some(place.clone()));
+        }
+        // A lane took it away, and nobody has it elsewhere.
+        if matches!(self.own.origin().entry(path), Ok(Some(_))) {
+            return Ok(None);
+        }
+        let moved = self.own.moved(path, entry)?;
+        Ok(moved.map(|at| self.over.moved(&at).cloned().unwrap_or(at)))
+    }
+
+    fn is_kept(&self, path: &TreePath, now: &Entry) -> bool {
+        self.own.is_kept(path, now)
+    }
+
+    fn moved_by_lane(&self, path: &TreePath) -> Option<TreePath> {
+        self.over.moved(path).cloned()
+    }
+}
+
+/// The original at a path as it was when lanes began, wherever that is known, with the paths at which it is something else
+/// by now. Of several lanes the first one counts.
+pub(crate) fn as_started<'l>(
+    path: &Path,
+    lanes: impl Iterator<Item = (&'l Ground, &'l OpenLane, usize)>,
+) -> Result<(Composed<'static>, BTreeSet<TreePath>)> {
+    let mut tree = Composed::new(Box::new(origin_at(path)?), Box::new(origin_at(path)?));
+    let mut set_back = BTreeSet::new();
+    for (ground, lane, index) in lanes {
+        let root = &lane.roots[index];
+        let here: Vec<&DriftView> = ground.drift.iter().filter(|at| at.root == path).collect();
+        if here.is_empty() {
+            continue;
+        }
+        let bases = RootBases::open(lane, root, &ground.drift, ground.snapshots.as_ref(), &ground.history)?;
+        for at in here {
+            if set_back.contains(&at.path) {
+                continue;
+            }
+            let doing = || format!("read what {} was", at.path.as_path().display());
+            match bases.base(&at.path)? {
+                Base::Unknown => continue,
+                Base::Nothing => tree.hide(&at.path),
+                Base::Has(was) if was.is_file() => {
+                    let Some(content) = bases.content(&at.path, &was)? else { continue };
+                    let xattrs = bases.xattrs(&at.path, &was)?.unwrap_or_default();
+                    let content = kernel::bytes::read_all(&content).doing(doing)?;
+                    let made = Made::write(lane.home.dir().fd.as_fd(), &content).doing(doing)?;
+                    tree.put(&at.path, made, &was, xattrs).doing(doing)?;
+                }
+                Base::Has(_) => continue,
+            }
+            set_back.insert(at.path.clone());
+        }
+    }
+    Ok((tree, set_back))
+}
+
+/// The original at a path.
+pub(crate) fn origin_at(path: &Path) -> Result<DirTree> {
+    DirTree::open(path).doing(|| format!("open {}", path.display()))
 }
 
 /// What is taken of files in parts: what the lane would have if it had changed no more than that. Without content where that
@@ -135,22 +240,58 @@ pub(crate) fn parts(set: &ChangeSet, paths: &BTreeSet<TreePath>, tree: &dyn Sour
     Ok(parts)
 }
 
-/// Notes what of the lane's own tree is in the original now.
-pub(crate) fn note(
-    plan: &KeepPlan,
-    joined: &[Joined],
-    parts: &Parts,
-    own: &dyn Source,
+/// What stands in the original, as far as a note of a keep tells it.
+pub(crate) fn noted_state(entry: &Entry) -> (u64, u64, Time, u32) {
+    (entry.ino, entry.size, entry.mtime, entry.mode)
+}
+
+/// Forgets notes of keeps at some paths of the original that were never done: what stood there before still does. `base`
+/// is the record of the lane's base.
+pub(crate) fn forget_undone(
+    paths: &[TreePath],
+    base: &Manifest,
+    origin: &DirTree,
     kept: &mut Kept,
 ) -> Result<()> {
-    let state = |entry: &Entry| (entry.ino, entry.size, entry.mtime, entry.mode);
-    for step in &plan.steps {
-        let (gone, before) = match step {
+    let touched: BTreeSet<&TreePath> = paths.iter().collect();
+    let mut undone = Vec::new();
+    for (path, state) in kept.iter() {
+        let place = state.at.as_ref().unwrap_or(path);
+        if !touched.contains(place) {
+            continue;
+        }
+        let doing = || format!("look at {}", place.as_path().display());
+        let there = origin.entry(place).doing(doing)?.as_ref().map(noted_state);
+        // Nothing before and nothing now: a person deleted it since, if it has become the base.
+        if state.before == there && (there.is_some() || base.get(place)?.is_none()) {
+            undone.push(path.clone());
+        }
+    }
+    undone.iter().for_each(|path| kept.note(path, None));
+    Ok(())
+}
+
+/// Notes what of the lane's own tree is in the original from now on. The steps say what stands there, unless they were made
+/// for something else than `origin`.
+pub(crate) fn note(
+    steps: &[Step],
+    joined: &[Joined],
+    parts: &Parts,
+    (own, origin): (&dyn Source, Option<&dyn Source>),
+    kept: &mut Kept,
+) -> Result<()> {
+    let state = noted_state;
+    for step in steps {
+        let doing = || format!("look at {}", step.path().as_path().display());
+        let (gone, mut before) = match step {
             Step::MoveDir { from, .. } | Step::Move { from, .. } => (Some(from), None),
             Step::Put { old, .. } => (None, old.as_ref().map(state)),
             Step::Meta { old, .. } => (None, Some(state(old))),
             Step::Delete { path, .. } => (Some(path), None),
         };
+        if let (None, Some(origin)) = (gone, origin) {
+            before = origin.entry(step.path()).doing(doing)?.as_ref().map(state);
+        }
         if let Some(gone) = gone {
             kept.note(gone, None);
         }

@@ -14,10 +14,10 @@ use tree::{Change, ChangeSet, Source, TreePath};
 
 use crate::error::{EngineError, Moved, MovedHow, Result};
 use crate::lane::{OpenLane, RootDelta};
-use crate::ops::keep::KeepRequest;
 use crate::selection::{Digest, SelectedFile, Selection};
 
 /// What is asked for in one root.
+#[derive(Clone)]
 pub(crate) enum RootWish {
     /// Paths and what is below them.
     Paths(review::select::Selection),
@@ -32,6 +32,23 @@ pub(crate) struct Asked {
     pub(crate) selection: Option<Selection>,
     /// What the changes were when they were looked at, where that binds.
     pub(crate) seen: Option<Seen>,
+    /// Hunks that the lane has not.
+    pub(crate) no_hunk: BTreeSet<String>,
+    /// Paths, asked for besides hunks, at which the lane changed nothing.
+    pub(crate) no_path: BTreeSet<TreePath>,
+}
+
+/// What a person asked for of one lane.
+pub(crate) struct Asking<'a> {
+    /// No path was named.
+    pub(crate) is_everything: bool,
+    /// The paths, root by root.
+    pub(crate) asked: &'a [Vec<TreePath>],
+    pub(crate) hunks: &'a [String],
+    pub(crate) selection: Option<&'a Selection>,
+    pub(crate) digest: Option<&'a Digest>,
+    /// What is kept is to be answered as a selection.
+    pub(crate) record: bool,
 }
 
 /// Digests by root and path.
@@ -150,12 +167,9 @@ pub(crate) fn of_selection(selection: &Selection, grounds: &[Ground<'_>]) -> Vec
 
 /// The ticks of some hunks, and of all changes at or below the paths that were asked for besides: a file of which
 /// hunks were asked for is taken in those alone.
-pub(crate) fn of_hunks(
-    ids: &[String],
-    asked: &[Vec<TreePath>],
-    grounds: &[Ground<'_>],
-) -> Result<Vec<Choice>> {
+pub(crate) fn of_hunks(ids: &[String], asked: &[Vec<TreePath>], grounds: &[Ground<'_>]) -> Result<OfHunks> {
     let mut missing: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+    let mut no_path = BTreeSet::new();
     let wanted = missing.clone();
     let mut choices = Vec::with_capacity(grounds.len());
     for (ground, paths) in grounds.iter().zip(asked) {
@@ -184,39 +198,41 @@ pub(crate) fn of_hunks(
         for path in paths {
             let meets = |at: &TreePath| at.starts_with(path);
             if !ground.set.changes.iter().any(|change| meets(&change.path) || meets(change.old_path())) {
-                return Err(EngineError::NothingThere { path: path.clone() });
+                no_path.insert(path.clone());
             }
         }
         choices.push(choice);
     }
-    match missing.first() {
-        Some(id) => Err(EngineError::NoSuchHunk { id: (*id).to_owned() }),
-        None => Ok(choices),
-    }
+    let no_hunk = missing.into_iter().map(str::to_owned).collect();
+    Ok(OfHunks { choices, no_hunk, no_path })
+}
+
+/// The ticks, and what is missing.
+pub(crate) struct OfHunks {
+    choices: Vec<Choice>,
+    no_hunk: BTreeSet<String>,
+    no_path: BTreeSet<TreePath>,
 }
 
 /// Sorts a request out. Refuses where the lane moved on since it was looked at.
-pub(crate) fn wishes(
-    lane: &OpenLane,
-    deltas: &[RootDelta],
-    asked: &[Vec<TreePath>],
-    request: &KeepRequest,
-) -> Result<Asked> {
-    let is_everything = request.paths.is_empty();
+pub(crate) fn wishes(lane: &OpenLane, deltas: &[RootDelta], request: &Asking<'_>) -> Result<Asked> {
+    let (asked, is_everything) = (request.asked, request.is_everything);
+    let (mut no_hunk, mut no_path) = (BTreeSet::new(), BTreeSet::new());
     let of_paths = |paths: &Vec<TreePath>| {
         let wish = RootWish::Paths(review::select::Selection::of(paths.clone()));
         (is_everything || !paths.is_empty()).then_some(wish)
     };
     let is_plain = request.selection.is_none() && request.digest.is_none() && request.hunks.is_empty();
     if is_plain && !request.record {
-        return Ok(Asked { wishes: asked.iter().map(of_paths).collect(), selection: None, seen: None });
+        let wishes = asked.iter().map(of_paths).collect();
+        return Ok(Asked { wishes, selection: None, seen: None, no_hunk, no_path });
     }
     let grounds = grounds(lane, deltas)?;
     let (mut now, mut seen) = (None, None);
     let digests = |files: &[SelectedFile]| -> Seen {
         files.iter().map(|file| ((file.root.clone(), file.path.clone()), file.digest)).collect()
     };
-    if let Some(selection) = &request.selection {
+    if let Some(selection) = request.selection {
         if selection.lane_id != lane.row.id {
             return Err(EngineError::BadSelection {
                 why: format!(
@@ -229,7 +245,7 @@ pub(crate) fn wishes(
         seen = Some(digests(&files));
         now = Some((selection.within.clone(), files));
     }
-    if let Some(digest) = &request.digest {
+    if let Some(digest) = request.digest {
         let files = unmoved_since(lane, &grounds, asked, digest)?;
         seen.get_or_insert_with(Seen::new).extend(digests(&files));
     }
@@ -243,9 +259,13 @@ pub(crate) fn wishes(
         let (lane, lane_id) = (lane.row.name.clone(), lane.row.id.clone());
         selection = Some(Selection { lane, lane_id, digest, within, files });
     }
-    let choices = match &request.selection {
+    let choices = match request.selection {
         Some(ticks) => Some(of_selection(ticks, &grounds)),
-        None if !request.hunks.is_empty() => Some(of_hunks(&request.hunks, asked, &grounds)?),
+        None if !request.hunks.is_empty() => {
+            let found = of_hunks(request.hunks, asked, &grounds)?;
+            (no_hunk, no_path) = (found.no_hunk, found.no_path);
+            Some(found.choices)
+        }
         None => None,
     };
     let wishes = match choices {
@@ -265,7 +285,7 @@ pub(crate) fn wishes(
             asked.iter().map(of_paths).collect()
         }
     };
-    Ok(Asked { wishes, selection, seen })
+    Ok(Asked { wishes, selection, seen, no_hunk, no_path })
 }
 
 /// The changes that a selection was made on, as they are now: none of them is another one.

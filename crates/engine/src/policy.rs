@@ -19,7 +19,7 @@ use tree::Source;
 
 pub use file::{Check, Keep, Patterns, Rule};
 pub use gate::CheckView;
-pub(crate) use gate::Gate;
+pub(crate) use gate::{Gate, is_written};
 pub use refusal::{Broken, Refusal, Said};
 
 use crate::error::{Doing as _, EngineError, Result};

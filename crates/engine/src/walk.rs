@@ -69,6 +69,8 @@ pub fn record(home: &LaneHome, lane: &OpenLane, roots: &[usize]) -> Result<()> {
             RecordOptions { since: Some(stamp.time), skip: &root.skipped, ..RecordOptions::default() };
         let name = workspace::manifest::file_name(*index);
         workspace::record(origin.as_fd(), &options, home.dir(), &name, &AtomicBool::new(false))?;
+        // What git knows of the files goes beside it: losing it loses a merge, nothing else.
+        let _ = workspace::git::staged::put_aside(&root.view.path, home.dir(), *index);
     }
     Ok(())
 }

@@ -8,8 +8,9 @@
 //!
 //! Reading order: [`flat`] (changes as pairs of old and new) → [`diff`] → [`words`] → [`stat`] → [`patch`] →
 //! [`guard`] → [`select`] → [`plan`] → [`outcome`] → [`apply`] → [`export`]; for parts of files [`choice`] → [`splice`] → [`composed`] → [`chosen`] → [`held`];
-//! where the origin has changed [`merge`] → [`table`] → [`threeway`].
+//! where the origin has changed [`merge`] → [`table`] → [`threeway`]; several lanes at once: [`after`].
 
+pub mod after;
 pub mod apply;
 pub mod blob;
 pub mod choice;

@@ -100,6 +100,20 @@ impl Step {
     }
 }
 
+impl Step {
+    /// The same where what it brings comes to stand elsewhere in the end.
+    #[must_use]
+    pub fn at(mut self, place: TreePath) -> Step {
+        let (Step::MoveDir { to: path, .. }
+        | Step::Move { to: path, .. }
+        | Step::Put { path, .. }
+        | Step::Meta { path, .. }
+        | Step::Delete { path, .. }) = &mut self;
+        *path = place;
+        self
+    }
+}
+
 /// Why something that was asked for is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
@@ -154,6 +168,29 @@ pub struct KeepPlan {
 }
 
 impl KeepPlan {
+    /// A plan of steps that were planned apart, and that none of the others touches.
+    pub fn of(steps: Vec<Step>) -> KeepPlan {
+        let mut plan = KeepPlan::default();
+        for step in &steps {
+            if let Step::Put { new, .. } = step {
+                plan.inodes_needed += 1;
+                plan.bytes_needed = plan.bytes_needed.saturating_add(room(new));
+            }
+        }
+        let order = |step: &Step| match step {
+            Step::MoveDir { .. } | Step::Move { .. } => 0,
+            Step::Put { .. } => 1,
+            Step::Meta { .. } => 2,
+            Step::Delete { .. } => 3,
+        };
+        plan.steps = steps;
+        plan.steps.sort_by(|a, b| match (order(a), order(b)) {
+            (3, 3) => b.path().cmp(a.path()),
+            (one, other) => one.cmp(&other).then_with(|| a.path().cmp(b.path())),
+        });
+        plan
+    }
+
     /// The caller has put the lane's tree into other files with the same content, in which nobody else could write meanwhile:
     /// the plan speaks of those from here on.
     pub fn moved_to(&mut self, inside: &dyn Source) -> kernel::Result<()> {

@@ -54,6 +54,12 @@ pub trait Bases {
 
     /// What an earlier keep brought into the original from this path of the lane was this very state of it.
     fn is_kept(&self, path: &TreePath, now: &Entry) -> bool;
+
+    /// Where another lane, whose changes count as the original's here, has what stood at `path`. With a lane that put it
+    /// to a third place both names are not simply there afterwards: it is a conflict.
+    fn moved_by_lane(&self, _: &TreePath) -> Option<TreePath> {
+        None
+    }
 }
 
 /// What is done about conflicts.
@@ -142,6 +148,8 @@ pub struct Conflict {
     pub clash: Clash,
     /// How it was settled by the caller's wish; `None` where it was not.
     pub settled: Option<Conflicts>,
+    /// The paths of the original that it is about, besides.
+    pub about: Vec<TreePath>,
 }
 
 /// A path on which the changes of both sides were put together.
@@ -187,8 +195,8 @@ pub struct Given<'a> {
     pub origin: &'a dyn Source,
     /// What is done about conflicts.
     pub how: Conflicts,
-    /// What stands behind markers.
-    pub names: &'a crate::merge::Names,
+    /// What stands behind markers, at a path of the original.
+    pub names: &'a dyn Fn(&TreePath) -> crate::merge::Names,
 }
 
 /// Resolves. What the changes are to bring is put into `lane`, whose second tree must be the original.
@@ -340,7 +348,7 @@ impl Work<'_, '_, '_> {
             && (!renamed || moved == at)
         {
             if !renamed && self.lane_has(&moved)? {
-                return self.clash(&from, &at, change, Clash::PlaceTaken);
+                return self.clash_at(&from, &at, change, Clash::PlaceTaken, &[&moved]);
             }
             original = self.original(&moved)?;
             place.clone_from(&moved);
@@ -350,19 +358,22 @@ impl Work<'_, '_, '_> {
         {
             // In a directory that the original has elsewhere the same name is the same file.
             if self.lane_has(&moved)? {
-                return self.clash(&from, &at, change, Clash::PlaceTaken);
+                return self.clash_at(&from, &at, change, Clash::PlaceTaken, &[&moved]);
             }
             original = self.original(&moved)?;
             place.clone_from(&moved);
             standing = moved;
         }
         if place != standing && self.original(&place)?.is_some() {
-            return self.clash(&from, &at, change, Clash::PlaceTaken);
+            return self.clash_at(&from, &at, change, Clash::PlaceTaken, &[&place]);
         }
         if let (true, Base::Has(was)) = (renamed, &base) {
             match (&original, lane) {
                 // Gone, or under a third name: what the lane has under its own name is new there, and takes nothing away.
                 (None, Some(new)) => {
+                    if let Some(other) = self.given.bases.moved_by_lane(&from).filter(|other| *other != at) {
+                        return self.clash(&from, &at, change, Clash::Renamed(other));
+                    }
                     if self.original(&at)?.is_some() {
                         return self.clash(&from, &at, change, Clash::PlaceTaken);
                     }
@@ -393,7 +404,7 @@ impl Work<'_, '_, '_> {
             origin_path: &standing,
             origin_entry: original.as_ref(),
         };
-        let verdict = match weigh(&three, self.given.how, self.given.names) {
+        let verdict = match weigh(&three, self.given.how, &(self.given.names)(&standing)) {
             // What nobody lets us read is not put together with anything.
             Err(Error::Read { source, .. }) if source.errno == kernel::Errno::ACCESS => {
                 Verdict::Clash(Clash::BaseUnknown)
@@ -408,22 +419,22 @@ impl Work<'_, '_, '_> {
                 Ok(())
             }
             Verdict::Delete(settled) => {
-                self.settled(&at, settled);
+                self.settled(&at, &[&from, &standing, &place], settled);
                 let change =
                     Change { path: from.clone(), kind: ChangeKind::Delete, old: original, new: None };
                 self.changes.insert(from, change);
                 Ok(())
             }
             Verdict::Put(put, settled) => {
-                self.settled(&at, settled);
+                self.settled(&at, &[&from, &standing, &place], settled);
                 self.put(&at, &place, &standing, original, &put)
             }
             Verdict::LeaveFor(clash) => {
-                self.settled(&at, Some(clash));
+                self.settled(&at, &[&from, &standing, &place], Some(clash));
                 self.leave(&from, &at);
                 Ok(())
             }
-            Verdict::Clash(clash) => self.clash(&from, &at, change, clash),
+            Verdict::Clash(clash) => self.clash_at(&from, &at, change, clash, &[&standing, &place]),
         }
     }
 
@@ -433,9 +444,10 @@ impl Work<'_, '_, '_> {
         Ok(self.given.set.changes.iter().any(named))
     }
 
-    fn settled(&mut self, path: &TreePath, clash: Option<Clash>) {
+    fn settled(&mut self, path: &TreePath, about: &[&TreePath], clash: Option<Clash>) {
         let settled = Some(self.given.how);
-        self.out.conflicts.extend(clash.map(|clash| Conflict { path: path.clone(), clash, settled }));
+        let about = about.iter().map(|path| (*path).clone()).collect();
+        self.out.conflicts.extend(clash.map(|clash| Conflict { path: path.clone(), clash, settled, about }));
     }
 
     fn leave(&mut self, from: &TreePath, at: &TreePath) {
@@ -445,8 +457,26 @@ impl Work<'_, '_, '_> {
 
     /// Stops it: the change stays where a plan finds it, and is not done.
     fn clash(&mut self, from: &TreePath, at: &TreePath, change: Option<Change>, clash: Clash) -> Result<()> {
+        self.clash_at(from, at, change, clash, &[])
+    }
+
+    /// As [`Work::clash`], where further paths of the original are concerned.
+    fn clash_at(
+        &mut self,
+        from: &TreePath,
+        at: &TreePath,
+        change: Option<Change>,
+        clash: Clash,
+        also: &[&TreePath],
+    ) -> Result<()> {
+        let other = match &clash {
+            Clash::Renamed(other) => Some(other),
+            _ => None,
+        };
+        let about: Vec<TreePath> =
+            std::iter::once(from).chain(other).chain(also.iter().copied()).cloned().collect();
         if self.given.how == Conflicts::Ours {
-            self.settled(at, Some(clash));
+            self.settled(at, &about.iter().collect::<Vec<_>>(), Some(clash));
             self.leave(from, at);
             return Ok(());
         }
@@ -471,7 +501,7 @@ impl Work<'_, '_, '_> {
             let why = Why::Conflict(clash.clone());
             self.out.stopped.push(Drifted { path: path.clone(), why });
         }
-        self.out.conflicts.push(Conflict { path: at.clone(), clash, settled: None });
+        self.out.conflicts.push(Conflict { path: at.clone(), clash, settled: None, about });
         self.changes.insert(change.path.clone(), change);
         Ok(())
     }
@@ -511,7 +541,7 @@ impl Work<'_, '_, '_> {
 }
 
 /// A pair as changes: a directory that was renamed is made and removed.
-fn changes_of(pair: Pair) -> Vec<Change> {
+pub(crate) fn changes_of(pair: Pair) -> Vec<Change> {
     let Pair { old, new, content_differs } = pair;
     match (old, new) {
         (Some((from, old)), Some((to, new))) if from != to && old.is_dir() => vec![

@@ -73,3 +73,29 @@ impl<T: Source + ?Sized> Source for &T {
         (**self).entries_in(dir, names)
     }
 }
+
+impl<T: Source + ?Sized> Source for std::rc::Rc<T> {
+    fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
+        (**self).entry(path)
+    }
+
+    fn list(&self, path: &TreePath) -> Result<Vec<Vec<u8>>> {
+        (**self).list(path)
+    }
+
+    fn open(&self, path: &TreePath) -> Result<OwnedFd> {
+        (**self).open(path)
+    }
+
+    fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
+        (**self).xattrs(path)
+    }
+
+    fn list_entries(&self, path: &TreePath) -> Result<Vec<(Vec<u8>, Entry)>> {
+        (**self).list_entries(path)
+    }
+
+    fn entries_in(&self, dir: &TreePath, names: &[&[u8]]) -> Vec<Result<Option<Entry>>> {
+        (**self).entries_in(dir, names)
+    }
+}

@@ -127,11 +127,14 @@ impl LaneHome {
     /// Takes the base of `parent`, with what is recorded of it. From here on this is a lane.
     pub fn take_base(&self, parent: &LaneHome) -> Result<()> {
         // None of them is ever written to, only replaced: both lanes may have the file.
-        let is_shared = |name: &[u8]| name.starts_with(b"manifest.") || name.starts_with(b"recall.");
+        let is_shared = |name: &[u8]| {
+            [b"manifest.".as_slice(), b"recall.", b"index."].iter().any(|front| name.starts_with(front))
+        };
         for name in parent.names()?.iter().filter(|name| is_shared(name)) {
             node::link_at(&parent.dir().fd, name, &self.dir().fd, name)
                 .doing("share record", self.path().join(String::from_utf8_lossy(name).as_ref()))?;
         }
+        crate::old_contents::share(parent, self)?;
         let (base, boot) = (read_stamp(parent)?, parent.last_boot()?);
         if boot != base.boot_id {
             self.set_last_boot(&boot)?;

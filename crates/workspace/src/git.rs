@@ -20,6 +20,7 @@ pub mod names;
 pub mod repository;
 pub mod run;
 pub mod scratch;
+pub mod staged;
 
 /// What `.git` is at the top of a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,6 +9,10 @@
 //!                    <i>.at        a link to the directory that holds these, where they stand elsewhere
 //!                    manifest.<i>  what the base of root i was (see `manifest`)
 //!                    copied.<i>    what its copy was when it was made
+//!                    index.<i>     the index of its repository, as it was then (see `git/staged`)
+//!                    old.<i>       what files held that a copy has changed (see `old_contents`)
+//!                    noted.<i>     what keeps brought of it into the original (see `kept`)
+//!                    kept.<keep>.<i> noted.<keep>.<i> took.<keep>.<i>   what is undone with that keep
 //!                    recall.<i>    what was read of content for sums of root i; may go at any time
 //!                    home-<part>.u home-<part>.w   layers over parts of the home directory
 //!                    stack.<i>     the sealed layers that root i stands on (see `pool`)

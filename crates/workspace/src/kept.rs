@@ -8,7 +8,7 @@
 //! Invariant: a note that was cut short or damaged is no note; without one the lane's path is treated as never kept,
 //! which may stop an entry and never overwrites anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use tree::{Entry, Kind, Time, TreePath};
@@ -66,14 +66,39 @@ pub struct Kept {
 impl Kept {
     /// The notes of root `index` of a lane.
     pub fn load(home: &HomeDir, index: usize) -> Result<Kept> {
-        let name = file_name(index);
-        let text = read_file(&home.fd, name.as_bytes()).doing("read what was kept", home.path.join(&name))?;
-        Ok(text.and_then(|text| decode(std::str::from_utf8(&text).ok()?)).unwrap_or_default())
+        Ok(load(home, &file_name(index))?.unwrap_or_default())
+    }
+
+    /// The notes as they were before the keep `id`; `None` where they were not set aside.
+    pub fn aside(home: &HomeDir, id: &str, index: usize) -> Result<Option<Kept>> {
+        load(home, &aside_name(id, index))
+    }
+
+    /// Sets the notes aside as they are before the keep `id`.
+    pub fn set_aside(&self, home: &HomeDir, id: &str, index: usize) -> Result<()> {
+        save(home, &aside_name(id, index), self)
+    }
+
+    /// Says of what lies at and below some paths of the original what `before` says: the keep that brought it is undone.
+    pub fn retreat(&mut self, before: &Kept, paths: &[TreePath]) {
+        let paths: BTreeSet<&TreePath> = paths.iter().collect();
+        let above = |path: &TreePath| std::iter::successors(Some(path.clone()), TreePath::parent);
+        let is_there = |path: &TreePath| above(path).any(|at| paths.contains(&at));
+        let is_its =
+            |path: &TreePath, state: &KeptState| is_there(path) || state.at.as_ref().is_some_and(is_there);
+        self.paths.retain(|path, state| !is_its(path, state));
+        let back = before.paths.iter().filter(|(path, state)| is_its(path, state));
+        self.paths.extend(back.map(|(path, state)| (path.clone(), state.clone())));
     }
 
     /// What was noted of a path of the lane.
     pub fn get(&self, path: &TreePath) -> Option<&KeptState> {
         self.paths.get(path)
+    }
+
+    /// Everything that was noted.
+    pub fn iter(&self) -> impl Iterator<Item = (&TreePath, &KeptState)> {
+        self.paths.iter()
     }
 
     /// Notes what was kept of `path`; `None` where nothing needs to be known of it.
@@ -92,17 +117,30 @@ impl Kept {
 
     /// Writes the notes down: all of them or none.
     pub fn save(&self, home: &HomeDir, index: usize) -> Result<()> {
-        let name = file_name(index);
-        let path = home.path.join(&name);
-        let text = encode(&self.paths);
-        kernel::publish::write_file(&home.fd, name.as_bytes(), text.as_bytes(), 0o600)
-            .doing("write what was kept", path)
+        save(home, &file_name(index), self)
     }
+}
+
+fn load(home: &HomeDir, name: &str) -> Result<Option<Kept>> {
+    let text = read_file(&home.fd, name.as_bytes()).doing("read what was kept", home.path.join(name))?;
+    Ok(text.and_then(|text| decode(std::str::from_utf8(&text).ok()?)))
+}
+
+fn save(home: &HomeDir, name: &str, kept: &Kept) -> Result<()> {
+    let path = home.path.join(name);
+    let text = encode(&kept.paths);
+    kernel::publish::write_file(&home.fd, name.as_bytes(), text.as_bytes(), 0o600)
+        .doing("write what was kept", path)
 }
 
 /// Name of the notes of root `index` in a lane's directory.
 fn file_name(index: usize) -> String {
     format!("noted.{index}")
+}
+
+/// Name of what they were before the keep `id`.
+fn aside_name(id: &str, index: usize) -> String {
+    format!("noted.{id}.{index}")
 }
 
 fn encode(paths: &BTreeMap<TreePath, KeptState>) -> String {
@@ -171,12 +209,12 @@ fn decode_line(line: &str) -> Option<(TreePath, KeptState)> {
     Some((path, KeptState { lane, before, is_joined, content, at }))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let pairs = text.as_bytes().chunks_exact(2);
     if !pairs.remainder().is_empty() {
@@ -188,6 +226,25 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_undone_is_noted_as_before_and_everything_else_as_it_is() {
+        let path = |text: &str| TreePath::new(text).expect("a path");
+        let state = |size: u64, at: Option<&str>| {
+            let lane = Entry { size, ..KeptState::default().lane };
+            Some(KeptState { lane, at: at.map(path), ..KeptState::default() })
+        };
+        let (mut kept, mut before) = (Kept::default(), Kept::default());
+        for (at, place) in [("a", None), ("b", Some("d/b")), ("c", None), ("e", None)] {
+            kept.note(&path(at), state(2, place));
+        }
+        before.note(&path("a"), state(1, None));
+        before.note(&path("c"), state(1, None));
+        kept.retreat(&before, &[path("a"), path("d"), path("e")]);
+        let now: Vec<(TreePath, u64)> =
+            kept.iter().map(|(at, state)| (at.clone(), state.lane.size)).collect();
+        assert_eq!(now, [(path("a"), 1), (path("c"), 2)]);
+    }
 
     #[test]
     fn notes_are_read_as_they_were_written_and_cut_short_they_are_none() {

@@ -5,7 +5,7 @@
 //! read the environment, or write the origin.
 //!
 //! Reading order: [`origin`] → [`choose`] → [`layer_place`] → [`home`] → [`base`] → [`contract`] →
-//! [`overlay`], [`copy`] → [`pool`], [`stack`], [`seal`], [`fork`], [`links`] → [`manifest`] → [`drift`] → [`kept`], [`old_contents`] → [`recover`].
+//! [`overlay`], [`copy`] → [`pool`], [`stack`], [`seal`], [`fork`], [`links`] → [`manifest`] → [`drift`] → [`kept`], [`took`], [`old_contents`] → [`recover`].
 
 pub mod base;
 pub mod choose;
@@ -32,6 +32,7 @@ pub mod recover;
 pub mod seal;
 mod spare;
 mod stack;
+pub mod took;
 
 pub use base::{Base, BaseStamp, stamp};
 pub use choose::{Abilities, Choice, Reason, Refusal, Remedy, Strategy, choose};
@@ -49,3 +50,4 @@ pub use origin::{ForeignOwners, OriginFacts};
 pub use overlay::OverlayWorkspace;
 pub use pool::Pool;
 pub use seal::Squashed;
+pub use took::Took;

@@ -12,7 +12,7 @@ use tree::source::Xattr;
 use tree::{Entry, Source as _, TreePath};
 
 use crate::error::{Doing as _, Result};
-use crate::home::HomeDir;
+use crate::home::{HomeDir, LaneHome};
 
 /// Larger files are not put aside: nobody merges them by lines.
 const LARGEST: u64 = 64 << 20;
@@ -40,11 +40,7 @@ pub fn save(home: &HomeDir, index: usize, origin: &DirTree, path: &TreePath, ent
         return Ok(());
     }
     let doing = || home.path.join(dir_name(index));
-    match node::mkdir_at(&home.fd, dir_name(index).as_bytes(), 0o700) {
-        Err(error) if error.errno == Errno::EXIST => {}
-        other => other.doing("make a place for old contents", doing())?,
-    }
-    let dir = open::dir_beneath(&home.fd, dir_name(index).as_bytes()).doing("open old contents", doing())?;
+    let dir = place(home, index)?;
     let from = match origin.open(path) {
         // Closed to us, or gone this moment: then there is none.
         Err(_) => return Ok(()),
@@ -70,6 +66,35 @@ pub fn save(home: &HomeDir, index: usize, origin: &DirTree, path: &TreePath, ent
         let _temporary_names_are_cleared = node::unlink_at(&dir, &temp);
     }
     written.map(|_| ()).doing("put old content aside", doing())
+}
+
+/// The directory of what was put aside of root `index`; made where it is missing.
+fn place(home: &HomeDir, index: usize) -> Result<OwnedFd> {
+    let doing = || home.path.join(dir_name(index));
+    match node::mkdir_at(&home.fd, dir_name(index).as_bytes(), 0o700) {
+        Err(error) if error.errno == Errno::EXIST => {}
+        other => other.doing("make a place for old contents", doing())?,
+    }
+    open::dir_beneath(&home.fd, dir_name(index).as_bytes()).doing("open old contents", doing())
+}
+
+/// Lets a new lane have what was put aside of the one that it was forked from: no file of it is ever written to again.
+pub(crate) fn share(parent: &LaneHome, child: &LaneHome) -> Result<()> {
+    for index in 0..parent.root_count()? {
+        let from = match open::dir_beneath(&parent.dir().fd, dir_name(index).as_bytes()) {
+            Err(error) if error.is_not_found() => continue,
+            other => other.doing("open old contents", parent.path().join(dir_name(index)))?,
+        };
+        let to = place(child.dir(), index)?;
+        let doing = || child.path().join(dir_name(index));
+        for entry in kernel::dir::entries(&from).doing("list old contents", doing())? {
+            match node::link_at(&from, &entry.name, &to, &entry.name) {
+                Err(error) if error.errno == Errno::EXIST => {}
+                other => other.doing("share old contents", doing())?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The content that `path` had when it was `entry`, if it was put aside.

@@ -42,6 +42,20 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         let git = if request.git { "" } else { ", without .git" };
         ui.say(&format!("{} files, {}{git}", answer.files, report::bytes(answer.bytes)));
     }
+    if !answer.guarded.is_empty() && !ui.json {
+        let count = answer.guarded.len();
+        let paths = if count == 1 { "1 path".to_owned() } else { format!("{count} paths") };
+        ui.tell(&ui.paint_err(Role::Warn, &format!("in it, by the lane, and run by itself later: {paths}")));
+        for at in &answer.guarded {
+            let root = if at.root == answer.lane.origin {
+                String::new()
+            } else {
+                format!("{}/", report::path(&at.root))
+            };
+            let (path, why) = (crate::escape::name(at.path.as_bytes()), crate::escape::name(&at.why));
+            ui.tell(&format!("  {root}{path} ({why})"));
+        }
+    }
     if answer.left_out.is_empty() {
         return Ok(exit_code::DONE);
     }

@@ -1,5 +1,6 @@
 //! `lane undo --keep`: what was kept is taken back.
 
+use engine::keeping::KeptView;
 use engine::ops::undo_keep::{self, UndoKeepRequest, UndoKeepView};
 
 use super::{Context, needs_yes, progress};
@@ -62,7 +63,7 @@ pub(crate) fn list(context: &mut Context) -> Result<u8> {
                 Cell::new(
                     keep.at.map_or_else(|| "–".to_owned(), |at| report::age(at, engine::clock::now_ms())),
                 ),
-                Cell::new(escape::name(keep.lane.as_bytes())),
+                Cell::new(lanes(keep).join(" + ")),
                 Cell::new(keep.steps.to_string()).right(),
                 Cell::new(report::bytes(keep.bytes)).right(),
                 Cell::new(state).role(role),
@@ -73,6 +74,10 @@ pub(crate) fn list(context: &mut Context) -> Result<u8> {
         ui.line(&line)?;
     }
     Ok(exit_code::DONE)
+}
+
+fn lanes(keep: &KeptView) -> Vec<String> {
+    keep.lanes.iter().map(|(_, name)| escape::name(name.as_bytes())).collect()
 }
 
 fn answer(context: &mut Context, view: &UndoKeepView, planned: bool, dry_run: bool) -> Result<u8> {
@@ -98,11 +103,11 @@ fn answer(context: &mut Context, view: &UndoKeepView, planned: bool, dry_run: bo
     } else {
         let keep = &view.keep;
         let count = paths_word(view.steps.len());
-        ui.say(&format!(
-            "keep {} is undone: {count} put back; lane {} holds its changes as before",
-            keep.id,
-            escape::name(keep.lane.as_bytes())
-        ));
+        let who = match lanes(keep).as_slice() {
+            [lane] => format!("lane {lane} holds its changes as before"),
+            lanes => format!("lanes {} hold their changes as before", lanes.join(", ")),
+        };
+        ui.say(&format!("keep {} is undone: {count} put back; {who}", keep.id));
     }
     Ok(code)
 }

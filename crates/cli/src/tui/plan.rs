@@ -201,7 +201,7 @@ fn together(view: &KeepView, is_plan: bool) -> Vec<(String, Role)> {
     }
     for at in &view.conflicts {
         let role = if at.is_open() { Role::Bad } else { Role::Modify };
-        lines.push((format!("  {}: {}", name(&at.path), clash(&at.clash)), role));
+        lines.push((format!("  {}: {}", name(&at.path), clash(at)), role));
         lines.push((format!("      {}", settled(at)), Role::Dim));
     }
     if is_plan && !view.conflicts.is_empty() {

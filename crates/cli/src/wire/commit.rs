@@ -5,7 +5,7 @@ use std::path::Path;
 use engine::ops::keep::{CommitView, KeepView, Lost as LostView};
 use serde::Serialize;
 
-use super::work::{Left, Step};
+use super::work::{Conflict, Left, Merged, Step, With};
 use super::{path, text};
 
 /// The answer of `keep --as commit` and `keep --as branch`.
@@ -13,6 +13,8 @@ use super::{path, text};
 pub(crate) struct Commit {
     lane: String,
     lane_id: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    with: Vec<With>,
     dry_run: bool,
     complete: bool,
     branch: String,
@@ -25,6 +27,8 @@ pub(crate) struct Commit {
     commits: Vec<Made>,
     other_branches: Vec<String>,
     left_out: Vec<Left>,
+    merged: Vec<Merged>,
+    conflicts: Vec<Conflict>,
     cannot_carry: Vec<Lost>,
     notes: Vec<Noted>,
     index_left: Vec<String>,
@@ -84,6 +88,7 @@ impl Commit {
         Commit {
             lane: view.lane.name.clone(),
             lane_id: view.lane.id.clone(),
+            with: With::all(&view.with),
             dry_run,
             complete: view.is_complete(),
             branch: text(&view.branch).0,
@@ -96,6 +101,8 @@ impl Commit {
             commits: commits.collect(),
             other_branches: view.other_branches.iter().map(|name| text(name).0).collect(),
             left_out: view.left_out.iter().map(Left::new).collect(),
+            merged: view.merged.iter().map(Merged::new).collect(),
+            conflicts: view.conflicts.iter().map(Conflict::new).collect(),
             cannot_carry: view.cannot_carry.iter().map(Lost::new).collect(),
             notes: view
                 .notes
@@ -115,6 +122,8 @@ impl Commit {
 pub(crate) struct Patch {
     lane: String,
     lane_id: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    with: Vec<With>,
     dry_run: bool,
     complete: bool,
     output: Option<String>,
@@ -135,6 +144,7 @@ impl Patch {
         Patch {
             lane: view.lane.name.clone(),
             lane_id: view.lane.id.clone(),
+            with: With::all(&view.with),
             dry_run,
             complete,
             output: output.map(|output| path(output).0),

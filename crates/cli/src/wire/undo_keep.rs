@@ -4,6 +4,7 @@ use engine::keeping::KeptView;
 use engine::ops::undo_keep::UndoKeepView;
 use serde::Serialize;
 
+use super::work::With;
 use super::{path, text, time};
 
 /// A keep of which there is a record.
@@ -13,6 +14,8 @@ pub(crate) struct Kept {
     at: Option<String>,
     lane: String,
     lane_id: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    with: Vec<With>,
     paths: u64,
     roots: Vec<String>,
     undone: bool,
@@ -27,6 +30,7 @@ impl Kept {
             at: kept.at.map(time),
             lane: kept.lane.clone(),
             lane_id: kept.lane_id.clone(),
+            with: kept.lanes.iter().skip(1).map(|(id, name)| With::new(name, id)).collect(),
             paths: kept.steps,
             roots: kept.roots.iter().map(|root| path(root).0).collect(),
             undone: kept.is_undone,

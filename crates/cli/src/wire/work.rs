@@ -7,7 +7,7 @@ use engine::ops::keep::{Clash, ConflictView, Conflicts, KeepView, LeftOut, Merge
 use engine::ops::run::RunAnswer;
 use engine::ops::stop::StopAnswer;
 use engine::policy::CheckView;
-use engine::view::PlanView;
+use engine::view::{LaneView, PlanView};
 use serde::Serialize;
 
 use super::lane::{Cost, Ended, Lane, RootCounts, Wall, Word};
@@ -123,6 +123,8 @@ impl Plan {
 pub(crate) struct Keep {
     lane: String,
     lane_id: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    with: Vec<With>,
     /// By which it can be undone.
     id: Option<String>,
     dry_run: bool,
@@ -138,8 +140,25 @@ pub(crate) struct Keep {
     conflicts: Vec<Conflict>,
 }
 
+/// A further lane of a keep.
 #[derive(Debug, Serialize)]
-struct Merged {
+pub(super) struct With {
+    lane: String,
+    lane_id: String,
+}
+
+impl With {
+    pub(super) fn all(lanes: &[LaneView]) -> Vec<With> {
+        lanes.iter().map(|lane| With::new(&lane.name, &lane.id)).collect()
+    }
+
+    pub(super) fn new(name: &str, id: &str) -> With {
+        With { lane: name.to_owned(), lane_id: id.to_owned() }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Merged {
     root: String,
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,7 +169,7 @@ struct Merged {
 }
 
 #[derive(Debug, Serialize)]
-struct Conflict {
+pub(super) struct Conflict {
     root: String,
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,6 +179,15 @@ struct Conflict {
     original: Option<&'static str>,
     regions: Vec<Region>,
     settled: Option<&'static str>,
+    /// Of which lane it is, where several are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    of: Option<String>,
+    /// The lanes on the other side.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    with: Vec<String>,
+    /// The branch on the other side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch: Option<String>,
 }
 
 /// Lines from 1: first and number, in the base, the original, the lane.
@@ -191,6 +219,8 @@ pub(super) struct Step {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     part: bool,
     guarded: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lanes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -201,6 +231,8 @@ pub(super) struct Left {
     path_bytes: Option<String>,
     why: &'static str,
     detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lane: Option<String>,
 }
 
 impl Keep {
@@ -208,6 +240,7 @@ impl Keep {
         Keep {
             lane: view.lane.name.clone(),
             lane_id: view.lane.id.clone(),
+            with: With::all(&view.with),
             id: view.id.clone(),
             dry_run,
             complete: view.is_complete(),
@@ -228,7 +261,7 @@ impl Keep {
 }
 
 impl Merged {
-    fn new(merged: &MergedView) -> Merged {
+    pub(super) fn new(merged: &MergedView) -> Merged {
         let (inner, path_bytes) = text(merged.path.as_bytes());
         let lane_path = merged.lane_path.as_ref().map(|at| text(at.as_bytes()).0);
         Merged { root: path(&merged.root).0, path: inner, path_bytes, lane_path, content: merged.content }
@@ -236,7 +269,7 @@ impl Merged {
 }
 
 impl Conflict {
-    fn new(conflict: &ConflictView) -> Conflict {
+    pub(super) fn new(conflict: &ConflictView) -> Conflict {
         let (inner, path_bytes) = text(conflict.path.as_bytes());
         let (lane, original) = match &conflict.clash {
             Clash::Did { lane, original } => (Some(lane.word()), Some(original.word())),
@@ -259,6 +292,9 @@ impl Conflict {
                 .map(|at| Region { base: pair(at.base), original: pair(at.ours), lane: pair(at.theirs) })
                 .collect(),
             settled: conflict.settled.map(Conflicts::word),
+            of: conflict.lane.clone(),
+            with: conflict.with.clone(),
+            branch: conflict.branch.clone(),
         }
     }
 }
@@ -286,6 +322,7 @@ impl Step {
             from,
             part: step.part,
             guarded: step.guarded.clone(),
+            lanes: step.lanes.clone(),
         }
     }
 }
@@ -294,7 +331,8 @@ impl Left {
     pub(super) fn new(left: &LeftOut) -> Left {
         let (inner, path_bytes) = text(left.path.as_bytes());
         let detail = left.detail.clone();
-        Left { root: path(&left.root).0, path: inner, path_bytes, why: left.why.word(), detail }
+        let lane = left.lane.clone();
+        Left { root: path(&left.root).0, path: inner, path_bytes, why: left.why.word(), detail, lane }
     }
 }
 
@@ -310,6 +348,7 @@ pub(crate) struct Exported {
     files: u64,
     bytes: u64,
     left_out: Vec<Gap>,
+    guarded: Vec<Gap>,
 }
 
 impl Exported {
@@ -328,6 +367,7 @@ impl Exported {
                 .iter()
                 .map(|(at, why)| Gap::new(&answer.lane.origin, at, why))
                 .collect(),
+            guarded: answer.guarded.iter().map(|at| Gap::new(&at.root, &at.path, &at.why)).collect(),
         }
     }
 }

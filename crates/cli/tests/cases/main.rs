@@ -8,6 +8,7 @@
 
 mod apply;
 mod attacks;
+mod branches;
 mod drift;
 mod environment;
 mod files;
@@ -19,6 +20,7 @@ mod listings;
 mod live;
 mod names;
 mod refusals;
+mod several;
 mod streams;
 mod supervision;
 mod three_way;

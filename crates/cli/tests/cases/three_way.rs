@@ -341,3 +341,88 @@ fn a_path_that_was_named_is_kept_under_the_name_that_it_has_in_the_original() {
         assert_eq!(keep(world, &["f"], 0)["kept"], serde_json::json!([]));
     });
 }
+
+#[test]
+fn what_git_had_of_a_file_is_its_base_where_nobody_else_has_it() {
+    each(|world| {
+        sh(world, "seq 30 > f; seq 30 > dirty; seq 30 > later; git add -A; git commit -qm b");
+        sh(world, "sed -i '3s/.*/x/' dirty");
+        world.lane("a");
+        let script = "sed -i '5s/.*/lane/' f; sed -i '5s/.*/lane/' dirty; sed -i '5s/.*/lane/' later";
+        world.run(&["run", "-n", "a", "--checkpoints", "none", "--", "sh", "-ec", script]).expect_code(0);
+        recorded(world);
+        // Nothing of ours has what the files held; of two of them the repository has.
+        for old in world.state_names("lanes") {
+            let _ = fs::remove_dir_all(world.env.state().join("lanes").join(old).join("old.0"));
+        }
+        sh(
+            world,
+            "sed -i '25s/.*/user/' f; sed -i '25s/.*/user/' dirty; git add f; git commit -qm user; sed -i '20s/.*/user/' f",
+        );
+        sh(world, "sed -i '25s/.*/user/' later; git commit -qam more; git gc -q --prune=now");
+        let kept = keep(world, &[], 1);
+        assert_eq!(conflicts(&kept), ["base-unknown dirty"], "it was not what the repository has");
+        lines(&text(world, "f"), &[(5, "lane"), (20, "user"), (25, "user")]);
+        lines(&text(world, "later"), &[(5, "lane"), (25, "user")]);
+        lines(&text(world, "dirty"), &[(3, "x"), (5, "5"), (25, "user")]);
+    });
+}
+
+#[test]
+fn what_git_has_through_a_filter_is_no_base() {
+    everybody(|world| {
+        // A filter that changes no size: only the attributes tell.
+        sh(world, "git config filter.turn.clean 'tr a-z b-za'; git config filter.turn.smudge 'tr b-za a-z'");
+        sh(
+            world,
+            "echo 'f filter=turn' > .gitattributes; printf 'one\ntwo\nthree\nfour\nfive\n' > f; git add -A; git commit -qm b",
+        );
+        world.lane("a");
+        let script = "sed -i s/one/lane/ f";
+        world.run(&["run", "-n", "a", "--checkpoints", "none", "--", "sh", "-ec", script]).expect_code(0);
+        recorded(world);
+        sh(world, "sed -i s/five/user/ f");
+        let before = text(world, "f");
+        assert_eq!(conflicts(&keep(world, &["f"], 1)), ["base-unknown f"]);
+        assert_eq!(text(world, "f"), before);
+    });
+}
+
+#[test]
+fn a_fork_knows_what_was_kept_of_its_parent() {
+    each(|world| {
+        sh(world, "seq 100 > f; seq 20 > moved");
+        work(world, "sed -i '50s/.*/agent/' f; sed -i '3s/.*/agent/' moved");
+        sh(world, "sed -i '10s/.*/user/' f; mv moved there");
+        keep(world, &[], 0);
+        world.ok(&["fork", "a", "b"]);
+        sh(world, "sed -i '12s/.*/user again/' f");
+        let of_fork = |code| -> Value {
+            serde_json::from_slice(&world.run(&["keep", "b", "--yes", "--json"]).expect_code(code).stdout)
+                .unwrap()
+        };
+        // Nothing is new in it, and nothing of the person's is taken back.
+        assert_eq!(of_fork(0)["kept"], serde_json::json!([]));
+        world.sh("b", "sed -i '50s/.*/agent again/; 90s/.*/fork/' f; sed -i '15s/.*/fork/' moved");
+        assert_eq!(conflicts(&of_fork(0)), Vec::<String>::new());
+        lines(&text(world, "f"), &[(10, "user"), (12, "user again"), (50, "agent again"), (90, "fork")]);
+        lines(&text(world, "there"), &[(3, "agent"), (15, "fork")]);
+        assert!(world.content("moved").is_none(), "it is not made again");
+        // And the parent goes on as it was.
+        assert_eq!(keep(world, &[], 0)["kept"], serde_json::json!([]));
+    });
+}
+
+#[test]
+fn a_merge_that_was_undone_is_kept_again() {
+    each(|world| {
+        sh(world, "seq 100 > f");
+        work(world, "sed -i '50s/.*/agent/' f");
+        sh(world, "sed -i '10s/.*/user/' f");
+        let first = keep(world, &[], 0);
+        world.ok(&["undo", "--keep", "--yes"]);
+        sh(world, "sed -i '80s/.*/user/' f");
+        assert_eq!(keep(world, &[], 0)["kept"], first["kept"]);
+        lines(&text(world, "f"), &[(10, "user"), (50, "agent"), (80, "user")]);
+    });
+}

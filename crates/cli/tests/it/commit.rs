@@ -139,7 +139,7 @@ fn a_file_that_the_branch_has_otherwise_is_left_out_and_nobodys_work_is_undone()
         world.write("a", "fine", b"x\n");
         let ran = world.run(&["keep", "a", "--as", "commit", "--yes"]).expect_code(1);
         assert!(
-            ran.err().contains("src/lib.rs") && ran.err().contains("the branch has another content"),
+            ran.err().contains("src/lib.rs") && ran.err().contains("the same lines were changed in branch"),
             "{ran}"
         );
         assert_eq!(world.content("src/lib.rs").unwrap(), b"//! Mine, not committed.\n");

@@ -35,3 +35,18 @@ fn an_export_never_overwrites_and_never_lands_in_the_project() {
         assert!(!world.project.join("src/copy").exists());
     });
 }
+
+#[test]
+fn what_runs_by_itself_is_in_it_and_told() {
+    each(|world| {
+        world.lane("out");
+        world.write("out", ".envrc", b"export X=1\n");
+        world.write("out", "plain", b"x\n");
+        world.env.write(&world.project.join("lane.toml"), b"[keep]\nonly = [\"src/**\"]\n");
+        let ran = world.ok(&["export", "out", "../told"]);
+        assert!(ran.err().contains("run by itself later: 1 path") && ran.err().contains(".envrc ("), "{ran}");
+        assert!(world.env.project("told").join(".envrc").exists(), "no rule binds what is written beside");
+        let told = world.json(&["export", "out", "../again"]);
+        assert_eq!(told["guarded"][0]["path"], ".envrc");
+    });
+}

@@ -2,7 +2,7 @@
 
 use testkit::{Listing, Plain};
 
-use crate::world::{each, once, raw};
+use crate::world::{Made, each, once, raw};
 
 #[test]
 fn everything_kept_makes_the_original_equal_to_the_lane() {
@@ -94,9 +94,13 @@ fn an_edit_that_the_user_made_meanwhile_is_never_overwritten() {
         world.write("race", "src/lib.rs", b"//! Lane.\n");
         world.write("race", "other", b"x\n");
         world.env.write(&world.project.join("src/lib.rs"), b"//! Mine.\n");
-        // Nothing ran in it, so that nobody knows what the file held.
+        // Nothing ran in it, so that of an overlay nobody knows what the file held.
         let ran = world.run(&["keep", "race", "--yes"]).expect_code(1);
-        assert!(ran.err().contains("src/lib.rs (conflict: what both started from"), "{ran}");
+        let why = match world.made {
+            Made::Overlay => "what both started from",
+            Made::Copy => "the same lines",
+        };
+        assert!(ran.err().contains(&format!("src/lib.rs (conflict: {why}")), "{ran}");
         assert_eq!(world.content("src/lib.rs").as_deref(), Some(&b"//! Mine.\n"[..]));
         assert_eq!(world.content("other").as_deref(), Some(&b"x\n"[..]));
     });

@@ -121,6 +121,12 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         is("fork", &world.json(&["fork", "one", "three", "--at", "one"]));
         world.write("two", "src/lib.rs", b"//! Two.");
         is("overlap", &world.json(&["overlap", "one", "two"]));
+        let several = ["keep", "one", "--with", "two", "--dry-run", "--json"];
+        for shape in [&["--conflicts", "ours"][..], &["--as", "patch", "-o", "../two.patch"]] {
+            let planned = world.run(&[&several, shape].concat()).expect_code(1);
+            let name = if shape[0] == "--as" { "patch" } else { "keep" };
+            is(name, &serde_json::from_slice(&planned.stdout).expect("a document"));
+        }
         for lane in ["two", "three"] {
             world.ok(&["discard", lane, "--now", "--yes"]);
         }

@@ -1,4 +1,7 @@
 //! `export`: writes the result of a lane beside its origin.
+//!
+//! What may be kept says the policy; an export is held to nothing, since it writes nothing that is there. It says what in it
+//! runs by itself.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,7 +14,8 @@ use crate::describe;
 use crate::engine::{Engine, done};
 use crate::error::{EngineError, Result};
 use crate::find;
-use crate::lane::{self, OpenLane};
+use crate::guarding::{self, GuardedView};
+use crate::lane::{self, OpenLane, RootDelta};
 use crate::project;
 use crate::view::LaneView;
 
@@ -43,12 +47,15 @@ pub struct ExportAnswer {
     pub bytes: u64,
     /// What was left out, each with the reason.
     pub left_out: Vec<(TreePath, String)>,
+    /// What the lane changed that runs by itself later, and is in it.
+    pub guarded: Vec<GuardedView>,
 }
 
 /// The directories that an export would make, the origin's first. Fails where it would.
 pub fn plan(engine: &Engine, request: &ExportRequest) -> Result<Vec<PathBuf>> {
     let (lane, view) = open(engine, request)?;
-    Ok(targets(engine, request, &lane, &view)?.into_iter().map(|(_, target)| target).collect())
+    let deltas = lane.changes()?;
+    Ok(targets(engine, request, &lane, &view, &deltas)?.into_iter().map(|(_, target)| target).collect())
 }
 
 fn open(engine: &Engine, request: &ExportRequest) -> Result<(OpenLane, LaneView)> {
@@ -63,6 +70,7 @@ fn targets(
     request: &ExportRequest,
     lane: &OpenLane,
     view: &LaneView,
+    deltas: &[RootDelta],
 ) -> Result<Vec<(usize, PathBuf)>> {
     let project = engine.project(&request.dir)?;
     let target = match &request.target {
@@ -70,7 +78,7 @@ fn targets(
         None => beside(&lane.roots[0].view.path, &view.name),
     };
     let mut targets = vec![(0, target)];
-    for delta in lane.changes()?.iter().skip(1).filter(|delta| !delta.set.changes.is_empty()) {
+    for delta in deltas.iter().skip(1).filter(|delta| !delta.set.changes.is_empty()) {
         let name = beside(&delta.root, &view.name);
         let parent = targets[0].1.parent().unwrap_or(Path::new("/"));
         targets.push((delta.index, parent.join(name.file_name().unwrap_or_default())));
@@ -85,7 +93,9 @@ fn targets(
 /// further root that the lane changed.
 pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> {
     let (lane, view) = open(engine, request)?;
-    let targets = targets(engine, request, &lane, &view)?;
+    let deltas = lane.changes()?;
+    let targets = targets(engine, request, &lane, &view, &deltas)?;
+    let guarded = guarding::of_lane(&lane, &deltas)?;
     let mut answer = ExportAnswer {
         lane: view,
         target: PathBuf::new(),
@@ -93,6 +103,7 @@ pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> 
         files: 0,
         bytes: 0,
         left_out: Vec::new(),
+        guarded,
     };
     let mut further = Vec::new();
     for (index, target) in targets {

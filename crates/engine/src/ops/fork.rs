@@ -273,6 +273,12 @@ fn make(
         }
         From::Layers => {}
     }
+    // Without it the next keep stops where it could have put things together.
+    if let Err(error) = crate::bases::inherit(parent, &child) {
+        let why =
+            format!("what was kept of {} is not known to the fork: {}", parent.row.name, error.with_causes());
+        monitor.event(Event::Warning(&why));
+    }
     Ok(made)
 }
 

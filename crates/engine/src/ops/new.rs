@@ -234,6 +234,10 @@ pub fn make_for(
                 ours: ours.clone(),
             };
             let root = lane::open_root(&home, &root, view)?;
+            if plan.choice.strategy == Strategy::Copy {
+                // As with the record of the base, which a copy has from the beginning.
+                let _ = workspace::git::staged::put_aside(&root.view.path, home.dir(), index);
+            }
             let spent = root.workspace.prepare(&mut |progress: Progress| {
                 monitor.event(Event::Copying { files: progress.entries, bytes: progress.bytes });
             })?;

@@ -54,8 +54,8 @@ pub struct PreparedUndo {
     /// What it would do.
     pub view: UndoKeepView,
     roots: Vec<(PathBuf, PathBuf, DirTree)>,
-    lane: Option<lane::OpenLane>,
-    lock: Option<Lock>,
+    /// The lanes that are still there, each held where nothing runs in it.
+    lanes: Vec<(lane::OpenLane, Option<Lock>)>,
 }
 
 /// The keeps of a project of which there are records, the newest first.
@@ -85,15 +85,20 @@ pub fn prepare(
         let origin = DirTree::open(&path).doing(|| format!("open {}", path.display()))?;
         roots.push((journal, path, origin));
     }
-    let row = engine.ledger()?.lane(&keep.lane_id)?;
-    let row = row.filter(|row| row.state != ledger::LaneState::Discarded);
-    let is_live = row.as_ref().is_some_and(|row| row.state == ledger::LaneState::Live);
-    // A lane that cannot be opened any more keeps nobody from undoing what was kept of it.
-    let lane = row.and_then(|row| lane::open(engine, row).ok());
-    let lock = match &lane {
-        Some(lane) if !is_live => Some(lane.lock()?),
-        _ => None,
-    };
+    let mut rows = Vec::new();
+    for (id, _) in &keep.lanes {
+        rows.extend(engine.ledger()?.lane(id)?.filter(|row| row.state != ledger::LaneState::Discarded));
+    }
+    // In the order in which a keep holds several.
+    rows.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut lanes = Vec::with_capacity(rows.len());
+    for row in rows {
+        let is_live = row.state == ledger::LaneState::Live;
+        // A lane that cannot be opened any more keeps nobody from undoing what was kept of it.
+        let Ok(lane) = lane::open(engine, row) else { continue };
+        let lock = if is_live { None } else { Some(lane.lock()?) };
+        lanes.push((lane, lock));
+    }
     let plan = apply::plan_undo(&keep.id, &kept_roots(&roots))?;
     let place = |root: usize| roots.get(root).map_or_else(PathBuf::new, |(_, path, _)| path.clone());
     let steps = plan.steps.into_iter().map(|step| UndoKeepStep {
@@ -103,7 +108,7 @@ pub fn prepare(
     });
     let edited = plan.edited.into_iter().map(|at| (place(at.root), at.path)).collect();
     let view = UndoKeepView { keep, steps: steps.collect(), edited };
-    Ok(PreparedUndo { view, roots, lane, lock })
+    Ok(PreparedUndo { view, roots, lanes })
 }
 
 fn choose(mut keeps: Vec<KeptView>, asked: Option<&str>, project: impl Fn() -> PathBuf) -> Result<KeptView> {
@@ -149,13 +154,13 @@ impl PreparedUndo {
             let kept = apply::kept(journal)?.into_iter().find(|kept| kept.id == *id);
             touched.push(kept.map(|kept| kept.paths).unwrap_or_default());
         }
-        if let Some(lane) = &self.lane {
-            if self.lock.is_some() {
+        for (lane, lock) in &self.lanes {
+            if lock.is_some() {
                 lane.home.forget_links()?;
             }
             for ((_, path, _), touched) in self.roots.iter().zip(&touched) {
                 let Some(root) = lane.roots.iter().find(|root| root.view.path == *path) else { continue };
-                if !root.workspace.stand_alone(touched, self.lock.is_some())? {
+                if !root.workspace.stand_alone(touched, lock.is_some())? {
                     return Err(EngineError::RestsOnMoved { name: lane.row.name.clone() });
                 }
             }

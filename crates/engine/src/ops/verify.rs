@@ -185,17 +185,7 @@ pub(crate) fn check(
     // Whoever checks goes on afterwards, and hears signals as before.
     let _mask = kernel::signal::mask().doing(|| "look at the signals".to_owned())?;
     let driven = apart(engine, lane, held, snapshot, request, monitor)?;
-    let no_verdict = |why| EngineError::NoVerdict { name: lane.row.name.clone(), why };
-    if driven.interrupted {
-        return Err(no_verdict("it was interrupted"));
-    }
-    let (word, exit) = match driven.exit {
-        Exit::Code(0) => (Word::Pass, Some(ledger::Exit::Code(0))),
-        Exit::Code(code) => (Word::Fail, Some(ledger::Exit::Code(code))),
-        Exit::Signal(signal) => (Word::Fail, Some(ledger::Exit::Signal(signal))),
-        Exit::TimedOut => (Word::Timeout, None),
-        Exit::Detached | Exit::Lost => return Err(no_verdict("nobody saw how it ended")),
-    };
+    let (word, exit) = word(&driven, &lane.row.name)?;
     let what = NewVerdict {
         lane: lane.row.id.clone(),
         argv: bytes_of(&request.argv),
@@ -214,6 +204,21 @@ pub(crate) fn check(
         Ok(id)
     })?;
     Ok((Verdict { id, what }, state))
+}
+
+/// What a check that has ended says.
+pub(crate) fn word(driven: &Driven, name: &str) -> Result<(Word, Option<ledger::Exit>)> {
+    let no_verdict = |why| EngineError::NoVerdict { name: name.to_owned(), why };
+    if driven.interrupted {
+        return Err(no_verdict("it was interrupted"));
+    }
+    Ok(match driven.exit {
+        Exit::Code(0) => (Word::Pass, Some(ledger::Exit::Code(0))),
+        Exit::Code(code) => (Word::Fail, Some(ledger::Exit::Code(code))),
+        Exit::Signal(signal) => (Word::Fail, Some(ledger::Exit::Signal(signal))),
+        Exit::TimedOut => (Word::Timeout, None),
+        Exit::Detached | Exit::Lost => return Err(no_verdict("nobody saw how it ended")),
+    })
 }
 
 /// Words of a command as the ledger keeps them.
@@ -323,7 +328,8 @@ fn made(
     Ok(child)
 }
 
-fn in_it(
+/// Runs the command of a check in the lane `child`, whose recording is the lane `parent`'s.
+pub(crate) fn in_it(
     engine: &Engine,
     parent: &OpenLane,
     child: &OpenLane,

@@ -17,7 +17,7 @@ use super::{Broken, NeededCheck, Planned, Policy, Refusal, Said};
 use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
 use crate::fingerprint::Fingerprint;
-use crate::lane::{OpenLane, RootDelta};
+use crate::lane::{OpenLane, OpenRoot, RootDelta};
 use crate::monitor::{Event, Monitor};
 use crate::ops::verify::{self, Held, VerifyRequest};
 
@@ -99,6 +99,11 @@ impl Gate {
         Ok(())
     }
 
+    /// True where the lane is still what was looked at.
+    pub(crate) fn is_at(&self, now: &Fingerprint) -> bool {
+        self.state == *now
+    }
+
     fn holds(&self, engine: &Engine, lane: &OpenLane, needed: &NeededCheck) -> Result<bool> {
         let argv: Vec<Vec<u8>> = needed.check.argv().into_iter().map(String::into_bytes).collect();
         match engine.ledger()?.last_verdict_of(&lane.row.id, &argv)? {
@@ -124,23 +129,28 @@ fn refused(lane: &OpenLane, needed: NeededCheck, said: Said) -> EngineError {
 /// True where anything in an origin that the lane shows was written after that moment.
 fn is_origin_written(lane: &OpenLane, since_ms: i64) -> Result<bool> {
     for root in lane.roots.iter().filter(|root| !root.view.git && root.workspace.sees_origin()) {
-        let path = &root.view.path;
-        let dir = kernel::open::root_dir(path).doing(|| format!("open {}", path.display()))?;
-        let mut written = false;
-        // What cannot be looked at could not be seen by the check either.
-        let _gaps = walk(dir.as_fd(), &mut |path, entry| {
-            if git_internal(path) || root.skipped.contains(path) {
-                return Visit::SkipBelow;
-            }
-            let at = entry.ctime.sec.saturating_mul(1000) + i64::from(entry.ctime.nsec / 1_000_000);
-            written |= at > since_ms;
-            if written { Visit::Stop } else { Visit::Enter }
-        });
-        if written {
+        if is_written(root, since_ms)? {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// True where anything in the origin of a root was written after that moment.
+pub(crate) fn is_written(root: &OpenRoot, since_ms: i64) -> Result<bool> {
+    let path = &root.view.path;
+    let dir = kernel::open::root_dir(path).doing(|| format!("open {}", path.display()))?;
+    let mut written = false;
+    // What cannot be looked at could not be seen by the check either.
+    let _gaps = walk(dir.as_fd(), &mut |path, entry| {
+        if git_internal(path) || root.skipped.contains(path) {
+            return Visit::SkipBelow;
+        }
+        let at = entry.ctime.sec.saturating_mul(1000) + i64::from(entry.ctime.nsec / 1_000_000);
+        written |= at > since_ms;
+        if written { Visit::Stop } else { Visit::Enter }
+    });
+    Ok(written)
 }
 
 #[cfg(test)]

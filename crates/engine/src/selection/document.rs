@@ -30,6 +30,17 @@ struct Document {
     files: Vec<File>,
 }
 
+/// What a document of several says of itself.
+const FORMAT_OF_SEVERAL: &str = "lane.selections/1";
+
+/// Selections of several lanes, in the order in which they are kept together.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Several {
+    format: String,
+    selections: Vec<Document>,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Place {
@@ -115,15 +126,24 @@ fn digest(text: &str) -> Result<Digest> {
 impl Selection {
     /// Writes the document to a file that a person named; one that stands there is replaced.
     pub fn save(&self, file: &Path) -> Result<()> {
-        let doing = || format!("write {}", file.display());
-        let above = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = file.file_name().ok_or_else(|| bad(format!("{} is no file name", file.display())))?;
-        let dir = kernel::open::root_dir(above).doing(doing)?;
-        kernel::publish::write_file(&dir, name.as_bytes(), self.to_json().as_bytes(), 0o644).doing(doing)
+        write(file, &self.to_json())
+    }
+
+    /// Writes those of several lanes to one file.
+    pub fn save_all(selections: &[&Selection], file: &Path) -> Result<()> {
+        if let [only] = selections {
+            return only.save(file);
+        }
+        let selections = selections.iter().map(|selection| selection.document()).collect();
+        write(file, &text_of(&Several { format: FORMAT_OF_SEVERAL.to_owned(), selections }))
     }
 
     /// The document.
     pub fn to_json(&self) -> String {
+        text_of(&self.document())
+    }
+
+    fn document(&self) -> Document {
         let files = self.files.iter().map(|file| {
             let (root, root_bytes) = text(file.root.as_os_str().as_bytes());
             let (path, path_bytes) = text(file.path.as_bytes());
@@ -162,23 +182,32 @@ impl Selection {
             let (path, path_bytes) = text(path.as_bytes());
             Place { root, root_bytes, path, path_bytes }
         });
-        let document = Document {
+        Document {
             format: FORMAT.to_owned(),
             lane: self.lane.clone(),
             lane_id: self.lane_id.clone(),
             digest: self.digest.to_string(),
             within: within.collect(),
             files: files.collect(),
-        };
-        // Strings and numbers only: nothing in it can fail to be written.
-        let mut json = serde_json::to_string_pretty(&document).unwrap_or_default();
-        json.push('\n');
-        json
+        }
     }
 
-    /// Reads a document.
+    /// Reads a document: of one lane, or of several.
+    pub fn all_from_json(json: &[u8]) -> Result<Vec<Selection>> {
+        let said: serde_json::Value = serde_json::from_slice(json).map_err(|error| bad(error.to_string()))?;
+        if said["format"] != FORMAT_OF_SEVERAL {
+            return Ok(vec![Selection::from_json(json)?]);
+        }
+        let several: Several = serde_json::from_slice(json).map_err(|error| bad(error.to_string()))?;
+        several.selections.into_iter().map(Selection::of_document).collect()
+    }
+
+    /// Reads a document of one lane.
     pub fn from_json(json: &[u8]) -> Result<Selection> {
-        let document: Document = serde_json::from_slice(json).map_err(|error| bad(error.to_string()))?;
+        Selection::of_document(serde_json::from_slice(json).map_err(|error| bad(error.to_string()))?)
+    }
+
+    fn of_document(document: Document) -> Result<Selection> {
         if document.format != FORMAT {
             return Err(bad(format!("its format is '{}', not {FORMAT}", document.format.escape_default())));
         }
@@ -229,4 +258,19 @@ impl Selection {
         }
         Ok(selection)
     }
+}
+
+fn text_of(document: &impl Serialize) -> String {
+    // Strings and numbers only: nothing in it can fail to be written.
+    let mut json = serde_json::to_string_pretty(document).unwrap_or_default();
+    json.push('\n');
+    json
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    let doing = || format!("write {}", file.display());
+    let above = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = file.file_name().ok_or_else(|| bad(format!("{} is no file name", file.display())))?;
+    let dir = kernel::open::root_dir(above).doing(doing)?;
+    kernel::publish::write_file(&dir, name.as_bytes(), text.as_bytes(), 0o644).doing(doing)
 }

@@ -113,11 +113,12 @@ fn wall_off(
     place: &TreePath,
     wall: TreePath,
 ) {
+    let about = vec![wall.clone()];
     let clash = Clash::NotInDirectory(wall);
     if given.how == Conflicts::Ours {
         changes.remove(place);
         out.settled.insert(place.clone());
-        out.conflicts.push(Conflict { path: place.clone(), clash, settled: Some(given.how) });
+        out.conflicts.push(Conflict { path: place.clone(), clash, settled: Some(given.how), about });
         return;
     }
     if out.conflicts.iter().any(|at| at.path == *place && at.settled.is_none()) {
@@ -125,5 +126,5 @@ fn wall_off(
     }
     out.stopped.push(Drifted { path: place.clone(), why: Why::Conflict(clash.clone()) });
     out.conflicts.retain(|at| at.path != *place);
-    out.conflicts.push(Conflict { path: place.clone(), clash, settled: None });
+    out.conflicts.push(Conflict { path: place.clone(), clash, settled: None, about });
 }

@@ -14,6 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout};
 use tree::TreePath;
 
 use super::run::{Call, Runner, line, said};
+use super::staged::{self, Said};
 use super::{DotGit, common_dir, facts};
 use crate::error::{Error, Result};
 
@@ -230,6 +231,28 @@ impl Repository {
             }
         }
         Ok(items)
+    }
+
+    /// What an index file says of the file at one path.
+    pub(super) fn staged_at(&self, index: &Path, path: &TreePath) -> Result<Option<Said>> {
+        let call = self.call("read an index").env("GIT_INDEX_FILE", index).env("GIT_LITERAL_PATHSPECS", "1");
+        let call = call.args(["ls-files", "-s", "--debug", "-z", "--"]);
+        let out = call.arg(OsStr::from_bytes(path.as_bytes())).run()?;
+        Ok(staged::said(&out, path))
+    }
+
+    /// True where the attributes of a path name a filter: then its content in the repository is another one.
+    pub(super) fn is_filtered(&self, path: &TreePath) -> Result<bool> {
+        let call = self.call("read the attributes").dir(&self.top).env("GIT_WORK_TREE", &self.top);
+        let call = call.args(["check-attr", "-z", "filter", "--"]);
+        let out = call.arg(OsStr::from_bytes(path.as_bytes())).run()?;
+        let said = out.split(|byte| *byte == 0).nth(2);
+        Ok(!matches!(said, Some(b"unspecified" | b"unset")))
+    }
+
+    /// Its objects, one after the other.
+    pub fn blobs(&self) -> Result<Blobs> {
+        Blobs::of(self.call("read objects"))
     }
 
     /// Sets and removes index entries. Their files are not looked at.

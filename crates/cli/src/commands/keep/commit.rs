@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use engine::ops::keep::commit::Note;
 use engine::ops::keep::{CommitRequest, CommitView, KeepRequest, LeftOut, LeftOutWhy, Target};
 
-use super::{Args, Shape, list_left_out};
+use super::told::{self, list_left_out, words_of};
+use super::{Args, Shape};
 use crate::commands::{Context, needs_yes, progress};
 use crate::error::{CliError, Result};
 use crate::escape;
@@ -79,7 +80,7 @@ fn answer(context: &mut Context, view: &CommitView, dry_run: bool) -> Result<u8>
         ui.document(&wire::Commit::new(view, dry_run))?;
         return Ok(code);
     }
-    let (name, lane) = (branch(view), &view.lane.name);
+    let (name, lanes) = (branch(view), words_of(&view.lane, &view.with));
     match &view.commit {
         None => ui.say("nothing to commit"),
         Some(_) if dry_run => {
@@ -90,12 +91,9 @@ fn answer(context: &mut Context, view: &CommitView, dry_run: bool) -> Result<u8>
             let short = &id[..12.min(id.len())];
             if view.commits.is_empty() {
                 let paths = super::paths_word(view.files.len());
-                ui.say(&format!("committed {paths} of lane {lane} to {name} as {short}"));
+                ui.say(&format!("committed {paths} of {lanes} to {name} as {short}"));
             } else {
-                ui.say(&format!(
-                    "{} of lane {lane}: branch {name} at {short}",
-                    commits_word(view.commits.len())
-                ));
+                ui.say(&format!("{} of {lanes}: branch {name} at {short}", commits_word(view.commits.len())));
             }
             if let Some(undo) = &view.undo {
                 let words: Vec<String> = undo.iter().map(escape::name).collect();
@@ -112,8 +110,12 @@ fn remarks(ui: &Ui, view: &CommitView) {
     let (ignored, left): (Vec<LeftOut>, Vec<LeftOut>) =
         view.left_out.iter().cloned().partition(|left| left.why == LeftOutWhy::Ignored);
     if !left.is_empty() {
-        list_left_out(ui, &view.lane, &left, &[]);
+        list_left_out(ui, &view.lane, &left, &view.conflicts);
     }
+    for at in &view.merged {
+        ui.say(&format!("put together with what is there: {}", escape::name(at.path.as_bytes())));
+    }
+    told::settled(ui, &view.conflicts);
     if left.iter().any(|left| left.why == LeftOutWhy::Uncommitted) {
         ui.say(&format!(
             "hint: `lane keep {}` keeps them as files; committed in the lane, they come along",

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use engine::ops::keep::{KeepRequest, PreparedKeep};
 
-use super::{Args, left_out};
+use super::Args;
+use super::told::left_out;
 use crate::commands::{Context, progress};
 use crate::error::{CliError, Result};
 use crate::escape::{self, Kind};

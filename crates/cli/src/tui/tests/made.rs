@@ -134,6 +134,7 @@ pub(super) fn kept(id: &str) -> KeptView {
         at: Some(0),
         lane_id: "id-fix".to_owned(),
         lane: "fix".to_owned(),
+        lanes: Vec::new(),
         steps: 2,
         roots: Vec::new(),
         is_undone: false,
@@ -158,10 +159,18 @@ pub(super) fn clash(settled: Option<Conflicts>) -> KeepView {
     let (hostile, clash) = (path("a\x1b[2J"), Clash::Binary);
     let detail = clash.word().to_owned();
     let why = LeftOutWhy::Conflict;
-    let left = LeftOut { root: root.clone(), path: hostile.clone(), why, detail };
+    let left = LeftOut { root: root.clone(), path: hostile.clone(), why, detail, lane: None };
     KeepView {
         left_out: if settled.is_none() { vec![left] } else { Vec::new() },
-        conflicts: vec![ConflictView { root: root.clone(), path: hostile, clash, settled }],
+        conflicts: vec![ConflictView {
+            root: root.clone(),
+            path: hostile,
+            clash,
+            settled,
+            lane: None,
+            with: Vec::new(),
+            branch: None,
+        }],
         merged: vec![MergedView { root, path: path("b"), lane_path: None, content: true }],
         ..plan(&[])
     }
@@ -209,9 +218,11 @@ pub(super) fn plan(paths: &[&str]) -> KeepView {
         from: None,
         part: false,
         guarded: None,
+        lanes: Vec::new(),
     };
     KeepView {
         lane: view("fix"),
+        with: Vec::new(),
         id: None,
         steps: paths.iter().map(step).collect(),
         left_out: Vec::new(),

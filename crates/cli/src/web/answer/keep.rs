@@ -112,7 +112,7 @@ pub(super) fn shown(view: &KeepView, said: &Said) -> Value {
     };
     let set_id = view.set_id_dropped.iter().map(|(_, path)| Text::name(path.as_bytes()));
     let conflicts = view.conflicts.iter().map(|at| {
-        json!({ "name": Text::name(at.path.as_bytes()), "clash": clash(&at.clash), "settled": at.settled.map(Conflicts::word) })
+        json!({ "name": Text::name(at.path.as_bytes()), "clash": clash(at), "settled": at.settled.map(Conflicts::word) })
     });
     let merged =
         view.merged.iter().map(|at| json!({ "name": Text::name(at.path.as_bytes()), "content": at.content }));

@@ -42,6 +42,10 @@ pub(super) fn prepare(
     bench: Bench,
     monitor: &mut dyn Monitor,
 ) -> Result<Found> {
+    if !request.with.is_empty() {
+        // What several lanes come to was committed by none of them.
+        return Ok(Found::None(Box::new(bench)));
+    }
     let project = engine.project(&request.dir)?;
     let row = find::lane(engine, &request.dir, request.lane.as_deref(), |_| true)?;
     let (view, base_head) = (describe::lane(engine, &row)?, row.git_head.clone());
@@ -87,6 +91,7 @@ pub(super) fn prepare(
     let checked = another_scratch(engine, &bench.repository)?;
     let view = CommitView {
         lane: view,
+        with: Vec::new(),
         branch: [b"refs/heads/", name.as_bytes()].concat(),
         commit: Some(tip.commit),
         parent: base,
@@ -97,6 +102,8 @@ pub(super) fn prepare(
         left_out,
         cannot_carry: Vec::new(),
         notes: Vec::new(),
+        conflicts: Vec::new(),
+        merged: Vec::new(),
         index_left: Vec::new(),
         index_failed: None,
         git_internal: 0,
@@ -260,6 +267,7 @@ fn uncommitted(lane: &OpenLane, delta: &RootDelta, tip: &CommitTree, bench: &Ben
         why: if ignored.contains(&path) { LeftOutWhy::Ignored } else { LeftOutWhy::Uncommitted },
         path,
         detail: String::new(),
+        lane: None,
     };
     Ok(paths.into_iter().map(left).collect())
 }

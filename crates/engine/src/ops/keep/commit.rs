@@ -8,21 +8,22 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use review::flat::Pair;
 use review::patch::Lost;
 use serde_json::json;
-use tree::{Kind, Source as _, TreePath};
+use tree::{Kind, TreePath};
 use workspace::git::names::bad_branch;
 use workspace::git::repository::{HeadNow, Identity, Items, Repository};
 use workspace::git::run::Runner;
 use workspace::git::scratch::Scratch;
 
 use super::bring::{Mover, undo};
-use super::ignored::ignored;
+use super::one_commit::one_commit;
 pub use super::settle::Note;
-use super::settle::{self, Act, Ground, Settled};
-use super::{KeepRequest, LeftOut, LeftOutWhy, PreparedKeep, Refused, agents, prepare_without};
+use super::settle::{self, Act, Settled};
+use super::{ConflictView, KeepRequest, KeepView, LeftOut, LeftOutWhy, MergedView, PreparedKeep, agents};
 use crate::clock;
 use crate::engine::{Engine, done};
 use crate::error::{Doing as _, EngineError, Result};
@@ -63,8 +64,10 @@ pub struct CommittedPath {
 /// A commit, planned or made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommitView {
-    /// The lane.
+    /// The lane; of several the first.
     pub lane: LaneView,
+    /// The others.
+    pub with: Vec<LaneView>,
     /// The branch's full name.
     pub branch: Vec<u8>,
     /// The commit; none where nothing is to be committed.
@@ -83,6 +86,10 @@ pub struct CommitView {
     pub left_out: Vec<LeftOut>,
     /// What git has no words for.
     pub cannot_carry: Vec<Lost>,
+    /// What does not go together with the files as they are now, or with the branch.
+    pub conflicts: Vec<ConflictView>,
+    /// What was put together with the one or the other.
+    pub merged: Vec<MergedView>,
     /// What is to be known of some paths.
     pub notes: Vec<(TreePath, Note)>,
     /// Paths whose index entry differed from the branch and was left.
@@ -104,6 +111,7 @@ impl CommitView {
     pub fn is_complete(&self) -> bool {
         let lost = !self.with_files && self.cannot_carry.iter().any(|lost| lost.is_whole);
         !lost
+            && !self.conflicts.iter().any(ConflictView::is_open)
             && self.index_failed.is_none()
             && self.left_out.iter().all(|left| left.why == LeftOutWhy::Ignored)
     }
@@ -231,89 +239,24 @@ fn target(repository: &Repository, target: &Target) -> Result<(Vec<u8>, Option<S
     }
 }
 
-fn one_commit(
-    engine: &Engine,
-    request: &KeepRequest,
-    wish: &CommitRequest,
-    bench: Bench,
-    branch: Vec<u8>,
-    parent: Option<String>,
-    monitor: &mut dyn Monitor,
-) -> Result<PreparedCommit> {
-    let tip = match &parent {
-        Some(parent) => bench.repository.tree(parent)?,
-        None => Items::new(),
-    };
-    let mut refused: Vec<Refused> = Vec::new();
-    loop {
-        let mut keep = prepare_without(engine, request, &refused, monitor)?;
-        let mut found = refuse_further_roots(&keep);
-        let root = &keep.lane.roots[0];
-        let base = root.workspace.base_tree()?;
-        let planned = &keep.roots[0];
-        let pairs = review::outcome::pairs(&planned.plan, &*base)?;
-        let settled = {
-            let mut blobs = bench.scratch.blobs()?;
-            let mut ground = Ground {
-                tip: &tip,
-                blobs: &mut blobs,
-                base: &*base,
-                lane: &planned.inside,
-                nested: BTreeMap::new(),
-            };
-            settle::settle(&pairs, &mut ground)?
-        };
-        found.extend(settled.refused.iter().map(|(path, why, detail)| Refused {
-            root: 0,
-            path: path.clone(),
-            why: *why,
-            detail: detail.clone(),
-        }));
-        let asked = keep.lane.locate_all(&engine.project(&request.dir)?.asked, &request.paths)?;
-        // What was ticked one by one was named.
-        let is_ticked = request.selection.is_some() || !request.hunks.is_empty();
-        let untracked = if is_ticked { &[][..] } else { &settled.untracked };
-        for path in ignored(&bench, &pairs, untracked, &asked[0], &*base, &planned.inside)? {
-            found.push(Refused { root: 0, path, why: LeftOutWhy::Ignored, detail: String::new() });
-        }
-        if found.is_empty() {
-            keep.hold(engine)?;
-            let shape = Shape { wish, branch, parent, tip };
-            return finish(keep, &pairs, settled, bench, shape);
-        }
-        refused.extend(found);
-    }
+/// What a commit becomes.
+pub(super) struct Shape<'w> {
+    pub(super) wish: &'w CommitRequest,
+    pub(super) branch: Vec<u8>,
+    pub(super) parent: Option<String>,
+    pub(super) tip: Items,
 }
 
-/// Changes of other roots are no part of this repository.
-fn refuse_further_roots(keep: &PreparedKeep) -> Vec<Refused> {
-    let further = keep.roots.iter().enumerate().skip(1);
-    let steps = further.flat_map(|(root, planned)| planned.plan.steps.iter().map(move |step| (root, step)));
-    let detail = || "it lies in another root of the lane".to_owned();
-    let one = |(root, step): (usize, &review::plan::Step)| Refused {
-        root,
-        path: step.path().clone(),
-        why: LeftOutWhy::CannotCarry,
-        detail: detail(),
-    };
-    steps.map(one).collect()
-}
-
-struct Shape<'w> {
-    wish: &'w CommitRequest,
-    branch: Vec<u8>,
-    parent: Option<String>,
-    tip: Items,
-}
-
-fn finish(
+/// Makes it where nobody sees it.
+pub(super) fn finish(
     mut keep: PreparedKeep,
     pairs: &[Pair],
     settled: Settled,
     bench: Bench,
     shape: Shape<'_>,
 ) -> Result<PreparedCommit> {
-    let lane = &keep.roots[0].inside;
+    let inside = Rc::clone(&keep.roots[0].inside);
+    let lane = &*inside;
     let mut commit = bench.scratch.commit(shape.parent.as_deref())?;
     for act in settled.acts.iter().filter(|act| matches!(act, Act::Remove(_))) {
         if let Act::Remove(path) = act {
@@ -326,6 +269,9 @@ fn finish(
             Act::Set(path, item) => commit.set(path, item),
             Act::Put(path, mode, entry) if entry.kind == Kind::Symlink => {
                 commit.put(path, *mode, entry.target.len() as u64, &mut entry.target.as_slice())?;
+            }
+            Act::Made(path, mode, content) => {
+                commit.put(path, *mode, content.len() as u64, &mut content.as_slice())?;
             }
             Act::Put(path, mode, entry) => {
                 let doing = || format!("read {}", path.as_path().display());
@@ -341,15 +287,17 @@ fn finish(
     }
     let message = match &shape.wish.message {
         Some(message) => cleaned(message),
-        None => default_message(&keep.view.lane.name, pairs),
+        None => default_message(&keep.view, pairs),
     };
     let id = commit.finish(&bench.who, &message)?;
     let made = bench.scratch.tree(&id)?;
     let files = changed(&shape.tip, &made);
     let with_files = shape.wish.target == Target::Current;
     let cannot_carry = review::patch::cannot_carry(pairs, lane)?;
+    let (conflicts, merged) = met(&mut keep, &settled, with_files, short(&shape.branch));
     let view = CommitView {
         lane: keep.view.lane.clone(),
+        with: keep.view.with.clone(),
         branch: shape.branch,
         commit: (!files.is_empty()).then_some(id),
         parent: shape.parent.clone(),
@@ -360,6 +308,8 @@ fn finish(
         left_out: with_their_directories(std::mem::take(&mut keep.view.left_out)),
         cannot_carry,
         notes: settled.notes,
+        conflicts,
+        merged,
         index_left: Vec::new(),
         index_failed: None,
         git_internal: keep.view.git_internal,
@@ -374,6 +324,40 @@ fn finish(
         Road::Alone { keep: Box::new(keep), old }
     };
     Ok(PreparedCommit { view, repository: bench.repository, scratch: bench.scratch, who: bench.who, road })
+}
+
+/// A branch as a person names it.
+pub(super) fn short(branch: &[u8]) -> &[u8] {
+    branch.strip_prefix(b"refs/heads/").unwrap_or(branch)
+}
+
+/// What does not go together with the files or with the branch, and what was put together.
+fn met(
+    keep: &mut PreparedKeep,
+    settled: &Settled,
+    with_files: bool,
+    branch: &[u8],
+) -> (Vec<ConflictView>, Vec<MergedView>) {
+    let root = keep.roots[0].path.clone();
+    let mut conflicts = std::mem::take(&mut keep.view.conflicts);
+    conflicts.extend(settled.conflicts.iter().map(|met| ConflictView {
+        root: root.clone(),
+        path: met.path.clone(),
+        clash: met.clash.clone(),
+        settled: met.settled,
+        lane: None,
+        with: Vec::new(),
+        branch: Some(String::from_utf8_lossy(branch).into_owned()),
+    }));
+    conflicts.sort_by(|a, b| (&a.root, &a.path).cmp(&(&b.root, &b.path)));
+    let mut merged = if with_files { std::mem::take(&mut keep.view.merged) } else { Vec::new() };
+    for path in &settled.merged {
+        if !merged.iter().any(|at| at.path == *path) {
+            let (root, path) = (root.clone(), path.clone());
+            merged.push(MergedView { root, path, lane_path: None, content: true });
+        }
+    }
+    (conflicts, merged)
 }
 
 /// A new directory that is left out because all that is in it is ignored is ignored, too.
@@ -419,7 +403,7 @@ pub(super) fn cleaned(message: &[u8]) -> Vec<u8> {
     text
 }
 
-fn default_message(lane: &str, pairs: &[Pair]) -> Vec<u8> {
+fn default_message(view: &KeepView, pairs: &[Pair]) -> Vec<u8> {
     let (mut added, mut changed, mut gone) = (0u64, 0u64, 0u64);
     for pair in pairs {
         let old = pair.old.as_ref().filter(|side| settle::is_blob(side));
@@ -437,7 +421,10 @@ fn default_message(lane: &str, pairs: &[Pair]) -> Vec<u8> {
             parts.push(format!("{count} {word}"));
         }
     }
-    format!("Keep lane {lane}: {}\n", parts.join(", ")).into_bytes()
+    let names: Vec<&str> =
+        std::iter::once(&view.lane).chain(&view.with).map(|lane| lane.name.as_str()).collect();
+    let word = if names.len() == 1 { "lane" } else { "lanes" };
+    format!("Keep {word} {}: {}\n", names.join(", "), parts.join(", ")).into_bytes()
 }
 
 impl PreparedCommit {

@@ -3,8 +3,10 @@
 use std::io::Write;
 
 use review::patch::Lost;
+use tree::Source;
 
 use super::PreparedKeep;
+use super::several::RootPlan;
 use crate::error::Result;
 
 impl PreparedKeep {
@@ -12,20 +14,31 @@ impl PreparedKeep {
     /// changes.
     pub fn write_patch(&self, out: &mut dyn Write) -> Result<Vec<Lost>> {
         let mut lost = Vec::new();
-        for (root, planned) in self.lane.roots.iter().zip(&self.roots) {
+        for (index, planned) in self.roots.iter().enumerate() {
             if planned.plan.steps.is_empty() {
                 continue;
             }
-            if root.index > 0 {
+            if index > 0 {
                 // Text before a `diff --git` line is skipped by whoever applies the patch.
-                let path = root.view.path.display().to_string();
+                let path = planned.path.display().to_string();
                 writeln!(out, "Root: {}", path.escape_default())
                     .map_err(|error| review::Error::Output(error.to_string()))?;
             }
-            let base = root.workspace.base_tree()?;
+            let base = self.base_of(planned)?;
             let pairs = review::outcome::pairs(&planned.plan, &*base)?;
-            lost.extend(review::patch::write_pairs(&pairs, &[], &*base, &planned.inside, out)?.cannot_carry);
+            lost.extend(review::patch::write_pairs(&pairs, &[], &*base, &*planned.inside, out)?.cannot_carry);
         }
         Ok(lost)
+    }
+
+    /// What the steps in a root are made for.
+    pub(super) fn base_of(&self, planned: &RootPlan) -> Result<Box<dyn Source>> {
+        if let Some(base) = &planned.base {
+            return Ok(Box::new(std::rc::Rc::clone(base)));
+        }
+        match planned.shares.as_slice() {
+            [only] => Ok(self.root_of(only).1.workspace.base_tree()?),
+            _ => Ok(Box::new(crate::merging::origin_at(&planned.path)?)),
+        }
     }
 }

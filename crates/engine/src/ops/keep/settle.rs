@@ -1,7 +1,8 @@
 //! From what is to be kept to what that means on top of a commit: what is put, what goes, and what cannot be said there.
 //!
-//! Invariant: a path is taken only where the commit has what the lane's change was made against, so that nobody's work
-//! in the branch is undone by it.
+//! Invariant: where the commit has something else than the lane's change was made for, the three are put together as files
+//! are, so that nobody's work in the branch is undone by it; where they do not go together, the path is not taken, unless
+//! the caller said who wins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -9,6 +10,9 @@ use std::io::Read as _;
 
 use kernel::error::Asked as _;
 use review::flat::{Pair, Side};
+use review::merge::{self, Merged, Names, Three};
+use review::table::Did;
+use review::threeway::{Clash, Conflicts};
 use tree::{Entry, Kind, Source, TreePath};
 use workspace::git::repository::{Blobs, Item, Items};
 
@@ -27,6 +31,16 @@ pub(super) enum Act {
     Set(TreePath, Item),
     /// The lane's content stands there, with this mode.
     Put(TreePath, u32, Entry),
+    /// Content that is neither side's own stands there, with this mode.
+    Made(TreePath, u32, Vec<u8>),
+}
+
+/// What does not go together with the commit.
+#[derive(Debug, Clone)]
+pub(super) struct Met {
+    pub(super) path: TreePath,
+    pub(super) clash: Clash,
+    pub(super) settled: Option<Conflicts>,
 }
 
 /// What is to be known of a path that is taken all the same.
@@ -54,6 +68,9 @@ pub(super) struct Settled {
     pub(super) acts: Vec<Act>,
     pub(super) refused: Vec<(TreePath, LeftOutWhy, String)>,
     pub(super) notes: Vec<(TreePath, Note)>,
+    pub(super) conflicts: Vec<Met>,
+    /// Paths in which lines of both sides are.
+    pub(super) merged: Vec<TreePath>,
     /// New paths that the commit has not, for which the rules of ignored files count.
     pub(super) untracked: Vec<TreePath>,
 }
@@ -65,6 +82,10 @@ pub(super) struct Ground<'g> {
     pub(super) base: &'g dyn Source,
     pub(super) lane: &'g dyn Source,
     pub(super) nested: BTreeMap<TreePath, bool>,
+    /// What the lane started from held; nothing where that is not known.
+    pub(super) was: &'g Items,
+    pub(super) how: Conflicts,
+    pub(super) names: &'g Names,
 }
 
 pub(super) fn is_blob(side: &Side) -> bool {
@@ -94,6 +115,21 @@ pub(super) fn settle(pairs: &[Pair], ground: &mut Ground<'_>) -> Result<Settled>
 }
 
 type Judged = std::result::Result<Vec<Act>, (LeftOutWhy, String)>;
+
+fn did(lane: Did, original: Did) -> Clash {
+    Clash::Did { lane, original }
+}
+
+/// Git's mode of what comes: a bit that the lane did not touch stays what the branch says.
+fn mode_of(had: Option<&Item>, was: Option<&Entry>, entry: &Entry) -> u32 {
+    let runs = |entry: &Entry| entry.mode & 0o100 != 0;
+    match (had, was) {
+        (Some(item), Some(was)) if was.kind == entry.kind && runs(was) == runs(entry) => item.mode,
+        _ if entry.kind == Kind::Symlink => 0o120_000,
+        _ if runs(entry) => 0o100_755,
+        _ => 0o100_644,
+    }
+}
 
 fn refuse(why: LeftOutWhy, detail: &str) -> Judged {
     Err((why, detail.to_owned()))
@@ -125,57 +161,93 @@ impl Ground<'_> {
             }
         }
         let mut had: Option<Item> = None;
+        // Where the commit has what the base had at the old path.
+        let mut from = old.map(|(path, _)| path.clone());
+        let mut met = false;
         if let Some((path, entry)) = old {
             match self.tip.get(path).cloned() {
                 None if is_above(path, self.tip) => {
-                    return Ok(refuse(LeftOutWhy::Conflict, "the branch has a directory there"));
+                    return Ok(self.stop(pair, did(Did::Content, Did::Retype), settled));
                 }
-                None => {
-                    if new.is_some_and(|(new, _)| new == path) {
+                None => match (self.was.get(path), new) {
+                    // The branch took it away as well.
+                    (Some(_), None) => {}
+                    (Some(was), Some(_)) => match self.moved(was) {
+                        Some((to, item)) => {
+                            (from, had, met) =
+                                (Some(to), Some(item.clone()), !self.is_base(path, entry, &item)?);
+                        }
+                        None => return Ok(self.unsettled(pair, did(Did::Content, Did::Delete), settled)),
+                    },
+                    (None, Some((new, _))) if new == path => {
                         settled.notes.push((path.clone(), Note::WasUntracked));
                     }
-                }
-                Some(item) => match self.compare(path, entry, &item)? {
-                    Same::Yes => had = Some(item),
-                    Same::ButLineEndings => {
-                        if new.is_some() {
+                    (None, _) => {}
+                },
+                Some(item) => {
+                    match self.compare(path, entry, &item)? {
+                        Same::Yes => {}
+                        Same::ButLineEndings if new.is_some() => {
                             settled.notes.push((path.clone(), Note::LineEndings));
                         }
-                        had = Some(item);
+                        Same::ButLineEndings => {}
+                        Same::No => met = true,
                     }
-                    Same::No => {
-                        return Ok(refuse(LeftOutWhy::Conflict, "the branch has another content there"));
-                    }
-                },
+                    had = Some(item);
+                }
             }
         }
-        let mut acts = Vec::new();
-        if let (Some((path, _)), true) = (old, had.is_some())
-            && new.is_none_or(|(new, _)| new != path)
-        {
-            acts.push(Act::Remove(path.clone()));
+        if met && let (Some((path, entry)), Some(item)) = (old, &had) {
+            let is_type =
+                |entry: &Entry| item.is_submodule() || item.is_link() != (entry.kind == Kind::Symlink);
+            if is_type(entry) {
+                let lane = if new.is_some() { Did::Content } else { Did::Delete };
+                return Ok(self.unsettled(pair, did(lane, Did::Retype), settled));
+            }
+            let Some((at, new)) = new else {
+                return Ok(self.unsettled(pair, did(Did::Delete, Did::Content), settled));
+            };
+            if new.kind != entry.kind {
+                return Ok(self.unsettled(pair, did(Did::Retype, Did::Content), settled));
+            }
+            if pair.content_differs {
+                return self.merge(pair, (path, entry), (at, new), item, from.as_ref(), settled);
+            }
+            // Mode or place alone: the commit's own content stays.
         }
-        let Some((path, entry)) = new else { return Ok(Ok(acts)) };
-        if old.is_none_or(|(old, _)| old != path) {
+        let mut acts = Vec::new();
+        let Some((lane_path, entry)) = new else {
+            acts.extend(from.filter(|_| had.is_some()).map(Act::Remove));
+            return Ok(Ok(acts));
+        };
+        // What stayed at its place in the lane stays where the commit has it.
+        let path = match (old, &from) {
+            (Some((old, _)), Some(from)) if old == lane_path => from,
+            _ => lane_path,
+        };
+        if had.is_some()
+            && let Some(from) = from.as_ref().filter(|from| *from != path)
+        {
+            acts.push(Act::Remove(from.clone()));
+        }
+        if from.as_ref() != Some(path) {
             if let Some(item) = self.tip.get(path).cloned()
                 && !free.contains(path)
             {
-                return Ok(match self.compare_new(path, entry, &item)? {
+                return Ok(match self.compare_new(lane_path, entry, &item)? {
                     Same::Yes => Ok(acts),
-                    _ => refuse(LeftOutWhy::Conflict, "the branch has something else there already"),
+                    _ if old.is_some() => self.stop(pair, Clash::PlaceTaken, settled),
+                    _ => self.unsettled(pair, did(Did::Add, Did::Add), settled),
                 });
             }
             let below = self.tip.range(path.clone()..).take_while(|(at, _)| at.starts_with(path));
             if below.filter(|(at, _)| *at != path).any(|(at, _)| !gone.contains(at)) {
-                return Ok(refuse(LeftOutWhy::Conflict, "the branch has a directory there"));
+                return Ok(self.stop(pair, did(Did::Add, Did::Add), settled));
             }
             let mut above = path.parent();
             while let Some(at) = above.filter(|at| !at.is_root()) {
                 if self.tip.contains_key(&at) && !gone.contains(&at) {
-                    return Ok(refuse(
-                        LeftOutWhy::Conflict,
-                        "the branch has a file where a directory would be",
-                    ));
+                    return Ok(self.stop(pair, Clash::NotInDirectory(at), settled));
                 }
                 above = at.parent();
             }
@@ -185,19 +257,137 @@ impl Ground<'_> {
         } else if had.is_none() {
             settled.untracked.push(path.clone());
         }
-        let runs = |entry: &Entry| entry.mode & 0o100 != 0;
-        let mode = match (&had, old) {
-            // A bit that the lane did not touch stays what the branch says.
-            (Some(item), Some((_, was))) if was.kind == entry.kind && runs(was) == runs(entry) => item.mode,
-            _ if entry.kind == Kind::Symlink => 0o120_000,
-            _ if runs(entry) => 0o100_755,
-            _ => 0o100_644,
-        };
+        let mode = mode_of(had.as_ref(), old.map(|(_, was)| was), entry);
         acts.push(match had {
             Some(item) if !pair.content_differs => Act::Set(path.clone(), Item { mode, id: item.id }),
+            // It goes where the commit has it.
+            _ if path != lane_path && entry.kind == Kind::Symlink => {
+                Act::Made(path.clone(), mode, entry.target.clone())
+            }
+            _ if path != lane_path => Act::Made(path.clone(), mode, self.read(false, lane_path)?),
             _ => Act::Put(path.clone(), mode, entry.clone()),
         });
         Ok(Ok(acts))
+    }
+
+    /// The path is not taken.
+    fn stop(&self, pair: &Pair, clash: Clash, settled: &mut Settled) -> Judged {
+        let word = clash.word();
+        settled.conflicts.push(Met { path: pair.path().clone(), clash, settled: None });
+        refuse(LeftOutWhy::Conflict, word)
+    }
+
+    /// Both want something else and nothing is to be put together.
+    fn unsettled(&self, pair: &Pair, clash: Clash, settled: &mut Settled) -> Judged {
+        let settle = |settled: &mut Settled, clash| {
+            settled.conflicts.push(Met { path: pair.path().clone(), clash, settled: Some(self.how) });
+        };
+        let blob = |side: &Option<Side>| side.clone().filter(is_blob);
+        match self.how {
+            Conflicts::Ours => {
+                settle(settled, clash);
+                Ok(Vec::new())
+            }
+            Conflicts::Theirs => {
+                let (old, new) = (blob(&pair.old), blob(&pair.new));
+                if new.as_ref().is_some_and(|(path, _)| is_above(path, self.tip)) {
+                    return self.stop(pair, clash, settled);
+                }
+                settle(settled, clash);
+                let goes = old.as_ref().map(|(path, _)| path.clone());
+                let goes = goes.filter(|path| new.as_ref().is_none_or(|(new, _)| new != path));
+                let mut acts: Vec<Act> =
+                    goes.filter(|path| self.tip.contains_key(path)).map(Act::Remove).into_iter().collect();
+                acts.extend(new.map(|(path, entry)| {
+                    let had =
+                        self.tip.get(&path).filter(|item| item.is_link() == (entry.kind == Kind::Symlink));
+                    let mode = mode_of(had, old.as_ref().map(|(_, was)| was), &entry);
+                    Act::Put(path, mode, entry)
+                }));
+                Ok(acts)
+            }
+            Conflicts::Stop | Conflicts::Markers => self.stop(pair, clash, settled),
+        }
+    }
+
+    /// The contents of lane and commit, by lines.
+    fn merge(
+        &mut self,
+        pair: &Pair,
+        (base_path, base): (&TreePath, &Entry),
+        (lane_path, lane): (&TreePath, &Entry),
+        item: &Item,
+        from: Option<&TreePath>,
+        settled: &mut Settled,
+    ) -> Result<Judged> {
+        if lane.kind == Kind::Symlink {
+            return Ok(self.unsettled(pair, did(Did::Content, Did::Content), settled));
+        }
+        let ours = match self.blobs.read(&item.id, TEXT)? {
+            Some(ours) if base.size <= TEXT && lane.size <= TEXT => ours,
+            _ => return Ok(self.unsettled(pair, Clash::Binary, settled)),
+        };
+        let (base_bytes, theirs) = (self.read(true, base_path)?, self.read(false, lane_path)?);
+        let three = Three { base: &base_bytes, ours: &ours, theirs: &theirs };
+        let (content, clash) = match merge::merge(three) {
+            Merged::Clean(content) => (content, None),
+            Merged::Binary => return Ok(self.unsettled(pair, Clash::Binary, settled)),
+            Merged::Conflict(regions) => {
+                let clash = Clash::Lines(regions);
+                let content = match self.how {
+                    Conflicts::Stop => None,
+                    Conflicts::Markers => merge::with_markers(three, self.names),
+                    Conflicts::Ours => merge::settle(three, false),
+                    Conflicts::Theirs => merge::settle(three, true),
+                };
+                match content {
+                    Some(content) => (content, Some(clash)),
+                    None => return Ok(self.stop(pair, clash, settled)),
+                }
+            }
+        };
+        let stays = lane_path == base_path;
+        let place = if stays { from.unwrap_or(lane_path) } else { lane_path }.clone();
+        if !stays && self.tip.contains_key(&place) {
+            return Ok(self.stop(pair, Clash::PlaceTaken, settled));
+        }
+        let mut acts: Vec<Act> =
+            from.filter(|from| **from != place).cloned().map(Act::Remove).into_iter().collect();
+        let mode = mode_of(Some(item), Some(base), lane);
+        match clash {
+            Some(clash) => {
+                settled.conflicts.push(Met { path: pair.path().clone(), clash, settled: Some(self.how) });
+            }
+            None => settled.merged.push(place.clone()),
+        }
+        acts.push(if content == ours {
+            Act::Set(place, Item { mode, id: item.id.clone() })
+        } else {
+            Act::Made(place, mode, content)
+        });
+        Ok(Ok(acts))
+    }
+
+    /// Where the commit has the object that the base had, where it stands there anew and nowhere else.
+    fn moved(&self, was: &Item) -> Option<(TreePath, Item)> {
+        let is_new = |path: &TreePath| !self.was.contains_key(path);
+        let mut found = self.tip.iter().filter(|(path, item)| item.id == was.id && is_new(path));
+        match (found.next(), found.next()) {
+            (Some((path, item)), None) => Some((path.clone(), item.clone())),
+            _ => None,
+        }
+    }
+
+    /// True where the commit's object is what the lane's change was made for.
+    fn is_base(&mut self, path: &TreePath, entry: &Entry, item: &Item) -> Result<bool> {
+        Ok(self.compare(path, entry, item)? != Same::No)
+    }
+
+    fn read(&self, base: bool, path: &TreePath) -> Result<Vec<u8>> {
+        let doing = || format!("read {}", path.as_path().display());
+        let tree = if base { self.base } else { self.lane };
+        let file = tree.open(path).doing(doing)?;
+        kernel::bytes::read_all(&file).doing(doing)
     }
 
     /// True for a directory that is the top of another repository, in the origin or in the lane.
