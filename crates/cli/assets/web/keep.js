@@ -3,6 +3,7 @@
 
 import { ask } from './ask.js';
 import { count, h, plain, shown, toast } from './dom.js';
+import { ticked } from './pick.js';
 import { confirm, failed, undoKeep } from './verbs.js';
 
 const HOW = [['stop', 'leave it in the lane'], ['markers', 'take both, between markers'], ['ours', 'take the original’s'], ['theirs', 'take the lane’s']];
@@ -15,9 +16,14 @@ export async function keep(lane, pick, after) {
     const { plan, wish } = await settle(lane, ticks);
     if (!plan) return;
     const shape = shapeOf(wish, plan);
-    const bound = ticks.map((tick, at) => ({ ...tick, digest: plan.digests ? plan.digests[at] : tick.digest }));
-    const done = await ask({ what: 'keep', lane: lane.id, conflicts: wish.how, ticks: bound, shape });
+    const bind = (ticks, digests) => ticks.map((tick, at) => ({ ...tick, digest: digests ? digests[at] : tick.digest }));
+    const with_ = further(wish).map((one, at) => ({ ...one, ticks: bind(one.ticks, plan.with_digests?.[at]) }));
+    const done = await ask({ what: 'keep', lane: lane.id, conflicts: wish.how, ticks: bind(ticks, plan.digests), shape, with: with_ });
     tell(lane, wish, done, after);
+    if (wish.as !== 'patch' && wish.as !== 'commits') {
+      pick.clear();
+      wish.with.forEach((other) => other.pick.clear());
+    }
     done.said.forEach((what) => toast(shown(what), { bad: true }));
     if (done.left_out.length) toast(h('span', {}, `${count(done.left_out.length, 'path')} stayed in the lane: `, shown(done.left_out[0].name), ` (${done.left_out[0].reason})`), { bad: true });
     if (wish.as !== 'patch') after();
@@ -53,6 +59,11 @@ function save(name, hex) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
+/** What is ticked in other lanes and comes along, as the server takes it. */
+function further(wish) {
+  return wish.as === 'commits' ? [] : wish.with.map((other) => ({ lane: other.lane.id, ticks: other.pick.data() }));
+}
+
 /** As the server takes it. */
 function shapeOf({ as, name, to, message }, plan) {
   if (as === 'commit') return { as, to: to || null, message };
@@ -63,12 +74,13 @@ function shapeOf({ as, name, to, message }, plan) {
 
 /** Plans, and plans again as often as it is said otherwise what is wanted. */
 async function settle(lane, ticks) {
-  let wish = { as: 'files', how: 'stop', name: plain(lane.name), to: '', message: '' };
+  const others = ticked(lane.id);
+  let wish = { as: 'files', how: 'stop', name: plain(lane.name), to: '', message: '', with: others };
   for (;;) {
     let plan = null;
     let trouble = null;
     try {
-      plan = await ask({ what: 'plan-keep', lane: lane.id, ticks, conflicts: wish.how, shape: shapeOf(wish) });
+      plan = await ask({ what: 'plan-keep', lane: lane.id, ticks, conflicts: wish.how, shape: shapeOf(wish), with: further(wish) });
     } catch (error) {
       // What is wrong with one shape need not be wrong with another.
       if (wish.as === 'files' || !error.said) throw error;
@@ -76,7 +88,7 @@ async function settle(lane, ticks) {
     }
     const nothing = !plan || (plan.steps.length === 0 && !plan.commits?.length) || plan.too_long;
     const last = wish;
-    const body = (end) => [choice(last, end), fields(last, end), trouble ? trouble_of(trouble) : facts(plan, last, end)];
+    const body = (end) => [choice(last, end), fields(last, end), along(last, others, end), trouble ? trouble_of(trouble) : facts(plan, last, end)];
     const answer = await confirm({ title: `Keep from lane ${plain(lane.name)}?`, body, action: wish.as === 'patch' ? 'Save' : 'Keep', disabled: nothing });
     if (!answer) return {};
     if (answer === true) return { plan, wish };
@@ -94,6 +106,16 @@ function choice(wish, end) {
     const box = h('input', { type: 'radio', name: 'shape', value: as, onchange: () => end({ as, how: as === 'commits' ? 'stop' : wish.how }) });
     box.checked = as === wish.as;
     return h('label', {}, box, ` ${words}`);
+  }));
+}
+
+/** The other lanes in which something is ticked: all of it is kept in one go, or without them. */
+function along(wish, others, end) {
+  if (!others.length || wish.as === 'commits') return null;
+  return h('fieldset', { class: 'along' }, h('legend', {}, 'in one go with what is ticked in'), others.map((other) => {
+    const box = h('input', { type: 'checkbox', name: 'with', value: other.lane.id, onchange: () => end({ with: others.filter((one) => (one === other ? box.checked : wish.with.includes(one))) }) });
+    box.checked = wish.with.includes(other);
+    return h('label', {}, box, h('span', {}, shown(other.lane.name), ` (${count(other.pick.files.size, 'path')})`));
   }));
 }
 
@@ -122,7 +144,7 @@ function facts(plan, wish, end) {
     plan.steps.length === 0 && !plan.commits?.length ? h('p', {}, 'Nothing of it can be kept like that.') : h('p', {}, words()),
     plan.commits?.length ? h('ul', { class: 'commits' }, plan.commits.map((commit) => h('li', {}, h('code', {}, commit.id), ' ', shown(commit.subject)))) : null,
     plan.commit && !plan.commits.length ? h('p', { class: 'quiet' }, 'message: ', shown(plan.message)) : null,
-    h('ul', { class: 'steps' }, plan.steps.map((step) => h('li', {}, h('span', { class: `sign ${step.what}` }, step.what), h('span', {}, step.root ? [shown(step.root), '/'] : null, step.from ? [shown(step.from), ' → '] : null, shown(step.name), step.part ? h('span', { class: 'quiet' }, ' in part') : null)))),
+    h('ul', { class: 'steps' }, plan.steps.map((step) => h('li', {}, h('span', { class: `sign ${step.what}` }, step.what), h('span', {}, step.root ? [shown(step.root), '/'] : null, step.from ? [shown(step.from), ' → '] : null, shown(step.name), step.part ? h('span', { class: 'quiet' }, ' in part') : null, step.lanes?.length ? h('span', { class: 'quiet' }, ' of ', step.lanes.flatMap((name, at) => (at ? [' + ', shown(name)] : [shown(name)]))) : null)))),
     plan.merged.length ? [h('p', {}, `${count(plan.merged.length, 'file')} put together with what changed in the original:`), h('ul', { class: 'merged' }, plan.merged.map((one) => h('li', {}, shown(one.name))))] : null,
     conflicts(plan, wish, end),
     plan.checks.map((check) => h('p', {}, 'It is checked first, in a fork of the lane, with ', h('code', {}, shown(check.command)), h('span', { class: 'quiet' }, ' (keep.verify of ', shown(check.file), ')'))),
@@ -149,7 +171,7 @@ function conflicts(plan, wish, end) {
 /** What stays in the lane, each with the reason. */
 function left(plan) {
   return [
-    plan.left_out.length ? [h('p', { class: 'warn-word' }, `${count(plan.left_out.length, 'path')} left out:`), h('ul', { class: 'left-out' }, plan.left_out.map((one) => h('li', {}, shown(one.name), ` (${one.reason}`, plain(one.detail) ? [': ', shown(one.detail)] : null, ')')))] : null,
+    plan.left_out.length ? [h('p', { class: 'warn-word' }, `${count(plan.left_out.length, 'path')} left out:`), h('ul', { class: 'left-out' }, plan.left_out.map((one) => h('li', {}, shown(one.name), ` (${one.reason}`, plain(one.detail) ? [': ', shown(one.detail)] : null, one.lane ? [', of lane ', shown(one.lane)] : null, ')')))] : null,
     plan.set_id_dropped.map((name) => h('p', { class: 'warn-word' }, shown(name), ' is kept without its set-id bit.')),
   ];
 }

@@ -164,7 +164,7 @@ export function lanesView(page) {
     const answer = await ask({ what: 'kept' }).catch(() => ({ keeps: [] }));
     keeps.hidden = answer.keeps.length === 0;
     keeps.replaceChildren(h('summary', {}, `${count(answer.keeps.length, 'keep')} that can be looked back at`), h('ul', {}, answer.keeps.map((keep) => h('li', {},
-      h('code', {}, keep.id), ` ${count(keep.steps, 'path')} from lane `, shown(keep.lane), h('span', { class: 'quiet' }, keep.at ? ` ${age(keep.at, Date.now())} ago, ${keep.bytes} held for it` : ''),
+      h('code', {}, keep.id), ` ${count(keep.steps, 'path')} from ${keep.lanes.length > 1 ? 'lanes' : 'lane'} `, keep.lanes.length ? keep.lanes.flatMap((name, at) => (at ? [', ', shown(name)] : [shown(name)])) : shown(keep.lane), h('span', { class: 'quiet' }, keep.at ? ` ${age(keep.at, Date.now())} ago, ${keep.bytes} held for it` : ''),
       keep.problem ? h('span', { class: 'warn-word' }, shown(keep.problem)) : keep.undone ? h('span', { class: 'quiet' }, 'undone') : button('Undo…', { 'aria-label': `Undo keep ${keep.id}` }, () => undoKeep(keep.id, () => {
         drawKeeps();
         load();

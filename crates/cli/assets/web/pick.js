@@ -1,6 +1,25 @@
 // What is ticked, as data: whole changes, parts of files by hunk and by line. Exact paths; nothing covers what stands
 // below it.
 
+/** What is ticked in each lane that was looked at, by its id: it stays while one goes from lane to lane. */
+const picks = new Map();
+
+/** The ticks of a lane, as far as what they are on is still there. */
+export function pickOf(lane, files) {
+  if (!picks.has(lane.id)) picks.set(lane.id, { lane, pick: new Pick() });
+  const known = picks.get(lane.id);
+  known.lane = lane;
+  known.pick.listeners.clear();
+  const there = new Set(files.map(Pick.key));
+  for (const key of known.pick.files.keys()) if (!there.has(key)) known.pick.files.delete(key);
+  return known.pick;
+}
+
+/** Other lanes in which something is ticked. */
+export function ticked(but) {
+  return [...picks.values()].filter(({ lane, pick }) => lane.id !== but && pick.files.size > 0);
+}
+
 export class Pick {
   constructor() {
     this.files = new Map();
@@ -95,7 +114,14 @@ export class Pick {
 
   /** A file was looked at, as this. */
   saw(file, digest) {
-    this.seen.set(Pick.key(file), digest);
+    const key = Pick.key(file);
+    const before = this.seen.get(key);
+    this.seen.set(key, digest);
+    // Its hunks are not those that were ticked.
+    if (before && before !== digest && this.files.has(key) && this.files.get(key) !== 'whole') {
+      this.files.delete(key);
+      this.changed();
+    }
   }
 
   /** As the server takes it, each file with what it was when it was looked at. */

@@ -1,14 +1,14 @@
 // One lane under review: its changes with ticks, its history, its output, and what is known about it.
 
 import { ask, Gone } from './ask.js';
-import { age, button, count, h, problem, shown } from './dom.js';
+import { age, button, count, h, plain, problem, shown } from './dom.js';
 import { filesList } from './files.js';
 import { facts, hunksPane } from './hunks.js';
 import { historyTab } from './history.js';
 import { keep } from './keep.js';
 import { verdict } from './lanes.js';
 import { outputTab } from './output.js';
-import { Pick } from './pick.js';
+import { Pick, pickOf, ticked } from './pick.js';
 import { discard, exportLane, stop, verify } from './verbs.js';
 
 const TABS = [['changes', 'Changes'], ['history', 'History'], ['output', 'Output'], ['about', 'About']];
@@ -42,7 +42,7 @@ async function changesTab(page, lane, body, name, view) {
   const changes = await ask({ what: 'changes', lane });
   page.connected(true);
   name(changes.lane);
-  const pick = new Pick();
+  const pick = pickOf(changes.lane, changes.files);
   const pane = hunksPane('Hunks of the file');
   const summary = h('span', { class: 'grow', role: 'status' });
   const reload = () => page.show();
@@ -78,6 +78,8 @@ async function changesTab(page, lane, body, name, view) {
   const tell = () => {
     const { whole, parts } = pick.sums();
     const words = [whole ? count(whole, 'path') : '', parts ? `${count(parts, 'file')} in part` : ''].filter(Boolean);
+    const others = ticked(lane).map((other) => plain(other.lane.name));
+    if (words.length && others.length) words.push(`more in ${others.join(', ')}`);
     summary.textContent = words.length ? `Ticked: ${words.join(', ')}` : 'Tick what is to be kept.';
     keepButton.disabled = words.length === 0;
     pane.refresh();

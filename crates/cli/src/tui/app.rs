@@ -8,7 +8,10 @@ mod front;
 mod input;
 mod told;
 
+use std::collections::HashMap;
 use std::ops::Range;
+
+use engine::selection::Selection;
 
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::KeyCode;
@@ -68,6 +71,8 @@ pub(crate) struct App {
     pub(crate) hunks: Option<Hunks>,
     /// Two lanes that are compared.
     pub(crate) two: Option<Two>,
+    /// Ticks in lanes that are not open.
+    aside: Vec<Selection>,
     /// A plan, or what came of it.
     page: Page,
     /// The plan would write something.
@@ -76,6 +81,8 @@ pub(crate) struct App {
     plan_clashes: bool,
     /// The keep that was just made.
     kept: Option<String>,
+    /// From where the plan was asked for.
+    planned_in: Screen,
     /// A keep is taken back from the list of lanes, and not from the open one.
     from_lanes: bool,
     front: Option<Front>,
@@ -101,10 +108,12 @@ impl App {
             files: None,
             hunks: None,
             two: None,
+            aside: Vec::new(),
             page: Page::default(),
             plan_writes: false,
             plan_clashes: false,
             kept: None,
+            planned_in: Screen::Files,
             from_lanes: false,
             front: None,
             prompt: None,
@@ -114,6 +123,18 @@ impl App {
             keys: Rect::default(),
             grammars: Grammars::default(),
         }
+    }
+
+    /// What is ticked in the open lane, which is left for the one with this name.
+    pub(crate) fn leaving(&self, name: &str) -> Option<&Selection> {
+        let changes = &self.files.as_ref()?.changes;
+        (changes.lane.name != name && changes.ticks.count() > 0).then(|| changes.ticks.selection())
+    }
+
+    /// Ticks of a lane that is left, bound to what they are on.
+    pub(crate) fn set_aside(&mut self, ticks: Selection) {
+        self.aside.retain(|known| known.lane_id != ticks.lane_id);
+        self.aside.push(ticks);
     }
 
     /// Work for when nobody presses a key.
@@ -159,10 +180,17 @@ impl App {
             0 => "nothing ticked".to_owned(),
             n => format!("{n} of {} ticked", files.changes.files.len()),
         };
+        let further = |words: String| match self.aside.iter().map(Selection::count).sum::<usize>() {
+            0 => words,
+            n => format!("{words}, {n} in other lanes"),
+        };
         match (self.screen, &self.files, &self.hunks) {
             (Screen::Files, Some(files), _) => {
                 let lane = &files.changes.lane;
-                (format!("{} → {}", escape::name(&lane.name), report::path(&lane.origin)), ticked(files))
+                (
+                    format!("{} → {}", escape::name(&lane.name), report::path(&lane.origin)),
+                    further(ticked(files)),
+                )
             }
             (Screen::Hunks, _, Some(hunks)) => (hunks.title.clone(), hunks.place()),
             (Screen::Two, ..) if self.two.is_some() => self.two.as_ref().map(Two::title).unwrap_or_default(),
@@ -179,6 +207,7 @@ impl App {
     /// Draws all of it.
     pub(crate) fn draw(&mut self, buf: &mut Buffer, area: Rect) {
         let theme = self.theme;
+        self.lanes.ticked = self.ticked();
         frame::clear(buf, area, Style::new());
         if area.width < frame::SMALLEST.0 || area.height < frame::SMALLEST.1 {
             put(buf, area.x, area.y, area.width, "too small", Style::new());
@@ -207,6 +236,13 @@ impl App {
         self.keys = parts.keys;
         self.places = frame::keys(buf, parts.keys, theme, self.hints());
         self.draw_front(buf, area);
+    }
+
+    /// How much is ticked in each lane, by its id.
+    fn ticked(&self) -> HashMap<String, usize> {
+        let open = self.files.as_ref().map(|files| files.changes.ticks.selection());
+        let all = self.aside.iter().chain(open);
+        all.map(|ticks| (ticks.lane_id.clone(), ticks.count())).filter(|(_, count)| *count > 0).collect()
     }
 
     fn draw_note(&self, buf: &mut Buffer, area: Rect) {

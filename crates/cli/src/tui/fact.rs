@@ -33,8 +33,8 @@ pub(crate) enum Effect {
     Across(Box<Across>),
     /// Find every path that either of two lanes changed.
     Meet([String; 2]),
-    /// Plan a keep of these ticks.
-    Plan(Box<Selection>, Conflicts),
+    /// Plan a keep of these ticks, in one go with those in further lanes.
+    Plan(Box<Selection>, Vec<Selection>, Conflicts),
     /// Carry out the plan that was shown.
     Keep,
     /// Read which keeps can be taken back.

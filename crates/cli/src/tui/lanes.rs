@@ -1,5 +1,7 @@
 //! The screen of all lanes: a line for each, filled in as its sums come.
 
+use std::collections::HashMap;
+
 use engine::ops::list::ListedLane;
 use engine::view::VerdictView;
 use ratatui::buffer::Buffer;
@@ -27,15 +29,18 @@ pub(crate) struct Lanes {
     list: List,
     /// Only lanes with this in their name.
     pub(crate) filter: String,
+    /// How much is ticked in each, by its id.
+    pub(crate) ticked: HashMap<String, usize>,
     body: Rect,
 }
 
 /// The keys.
-pub(crate) const HINTS: [Hint; 8] = [
+pub(crate) const HINTS: [Hint; 9] = [
     hint("enter", KeyCode::Enter, "open"),
     hint("q", KeyCode::Char('q'), "quit"),
     hint("c", KeyCode::Char('c'), "compare"),
     hint("u", KeyCode::Char('u'), "undo a keep"),
+    hint("p", KeyCode::Char('p'), "plan"),
     hint("/", KeyCode::Char('/'), "filter"),
     hint("x", KeyCode::Char('x'), "export"),
     hint("D", KeyCode::Char('D'), "discard"),
@@ -172,7 +177,7 @@ impl Lanes {
             return;
         }
         let seen: Vec<&ListedLane> = self.list.window().map(|row| &self.all[shown[row]]).collect();
-        let columns = fit(columns(&seen, now), usize::from(area.width).saturating_sub(2));
+        let columns = fit(columns(&seen, now, &self.ticked), usize::from(area.width).saturating_sub(2));
         let mut x = area.x + 1;
         for (column, wide) in &columns {
             for (y, (text, role)) in
@@ -220,7 +225,7 @@ fn details(listed: &ListedLane) -> Vec<(String, Role)> {
     lines
 }
 
-fn columns(lanes: &[&ListedLane], now: i64) -> Vec<Column> {
+fn columns(lanes: &[&ListedLane], now: i64, ticked: &HashMap<String, usize>) -> Vec<Column> {
     let column = |head, right, worth, cell: &dyn Fn(&ListedLane) -> (String, Option<Role>)| Column {
         head,
         right,
@@ -249,6 +254,9 @@ fn columns(lanes: &[&ListedLane], now: i64) -> Vec<Column> {
         column("NAME", false, 0, &|lane| (escape::name(&lane.lane.name), Some(Role::Head))),
         column("STATE", false, 2, &state),
         column("CHANGES", false, 1, &changes),
+        column("TICKED", true, 2, &|lane| {
+            (ticked.get(&lane.lane.id).map_or_else(String::new, usize::to_string), Some(Role::Tick))
+        }),
         column("VERDICT", false, 2, &|lane| {
             let word = lane.verdict.as_ref().map_or("", VerdictView::now);
             (word.to_owned(), Some(super::files::role_of(report::verdict_role(word))))

@@ -119,7 +119,19 @@ fn drive(
         while let Some(wish) = effect.take() {
             match wish {
                 Effect::Quit => return Ok(Turn::Left(exit_code::DONE)),
-                Effect::Open(name) => return Ok(Turn::Open(name)),
+                Effect::Open(name) => {
+                    // What is ticked here stays ticked, bound to what it is now: the lane itself is let go of.
+                    if let Some((answer, ticks)) = answer.zip(app.leaving(&name)) {
+                        match answer.bound(ticks) {
+                            Ok(bound) => app.set_aside(bound),
+                            Err(error) => {
+                                effect = app.fact(Fact::Failed(crate::error::CliError::from(error).lines()));
+                                continue;
+                            }
+                        }
+                    }
+                    return Ok(Turn::Open(name));
+                }
                 Effect::Suspend => screen.suspend()?,
                 Effect::Redraw => screen.forget()?,
                 wish => {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what is left out is listed with its reason before anything is done, and again afterwards.
 
+use engine::keeping::KeptView;
 use engine::ops::keep::{ConflictView, Conflicts, KeepView, LeftOut, LeftOutWhy};
 use engine::ops::undo_keep::UndoKeepView;
 use ratatui::buffer::Buffer;
@@ -106,6 +107,21 @@ pub(crate) fn count(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
+/// The lanes of a keep.
+pub(crate) fn lanes(view: &KeepView) -> String {
+    let all = std::iter::once(&view.lane).chain(&view.with);
+    all.map(|lane| escape::name(&lane.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// The lanes of a keep that was made, in words.
+pub(crate) fn of_lanes(keep: &KeptView) -> String {
+    let names: Vec<String> = keep.lanes.iter().map(|(_, name)| escape::name(name)).collect();
+    match names.as_slice() {
+        [] | [_] => format!("lane {}", escape::name(&keep.lane)),
+        names => format!("lanes {}", names.join(", ")),
+    }
+}
+
 /// A plan in lines.
 pub(crate) fn lines(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
     let mut lines: Vec<(String, Role)> = said.iter().map(|words| (words.clone(), Role::Warn)).collect();
@@ -132,7 +148,11 @@ pub(crate) fn lines(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
         };
         let part = if step.part { " (a part of it)" } else { "" };
         let place = report::step_place(view, step);
-        lines.push((format!("{:<7} {place}{part}", step.what), role));
+        let lanes = match step.lanes.as_slice() {
+            [] => String::new(),
+            lanes => format!("  of {}", lanes.iter().map(escape::name).collect::<Vec<_>>().join(" + ")),
+        };
+        lines.push((format!("{:<7} {place}{part}{lanes}", step.what), role));
         if let Some(reason) = &step.guarded {
             lines.push((format!("        runs by itself: {}", escape::name(reason)), Role::Warn));
         }
@@ -144,8 +164,15 @@ pub(crate) fn lines(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
 
 /// What a keep did, in lines.
 pub(crate) fn done(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
-    let mut lines =
-        vec![(format!("kept {} of lane {}", count(view.steps.len(), "path"), view.lane.name), Role::Good)];
+    let mut lines = vec![(
+        format!(
+            "kept {} of {} {}",
+            count(view.steps.len(), "path"),
+            if view.with.is_empty() { "lane" } else { "lanes" },
+            lanes(view)
+        ),
+        Role::Good,
+    )];
     if let Some(id) = &view.id {
         lines.push((format!("u takes it back; so does `lane undo --keep {id}` at any time"), Role::Dim));
     }
@@ -157,10 +184,10 @@ pub(crate) fn done(view: &KeepView, said: &[String]) -> Vec<(String, Role)> {
 
 /// What taking a keep back did, in lines.
 pub(crate) fn taken_back(view: &UndoKeepView) -> Vec<(String, Role)> {
-    let lane = escape::name(&view.keep.lane);
+    let (lanes, shows) = (of_lanes(&view.keep), if view.keep.lanes.len() > 1 { "show" } else { "shows" });
     let mut lines = vec![
         (format!("the original is as it was before: {}", count(view.steps.len(), "path")), Role::Good),
-        (format!("lane {lane} shows its changes again"), Role::Dim),
+        (format!("{lanes} {shows} what was taken back as changes again"), Role::Dim),
         (String::new(), Role::Dim),
     ];
     for step in &view.steps {
@@ -189,15 +216,19 @@ fn together(view: &KeepView, is_plan: bool) -> Vec<(String, Role)> {
                 let (from, to) = (name(lane_path), name(&at.path));
                 (format!("  {to}, its name in the original (in the lane: {from})"), Role::Modify)
             }
-            None => (format!("  {}", name(&at.path)), Role::Modify),
+            None => match view.steps.iter().find(|step| (&step.root, &step.path) == (&at.root, &at.path)) {
+                Some(step) if step.lanes.len() > 1 => {
+                    let lanes: Vec<String> = step.lanes.iter().map(escape::name).collect();
+                    (format!("  {}, of lanes {}", name(&at.path), lanes.join(" and ")), Role::Modify)
+                }
+                _ => (format!("  {}", name(&at.path)), Role::Modify),
+            },
         });
     }
+    let is_between = view.conflicts.iter().any(|at| !at.with.is_empty());
+    let other = if is_between { "the original or other lanes" } else { "the original" };
     if !view.conflicts.is_empty() {
-        head(
-            &mut lines,
-            format!("{} with the original:", count(view.conflicts.len(), "conflict")),
-            Role::Warn,
-        );
+        head(&mut lines, format!("{} with {other}:", count(view.conflicts.len(), "conflict")), Role::Warn);
     }
     for at in &view.conflicts {
         let role = if at.is_open() { Role::Bad } else { Role::Modify };
@@ -213,12 +244,15 @@ fn together(view: &KeepView, is_plan: bool) -> Vec<(String, Role)> {
 }
 
 /// What becomes of a conflict, in words.
-fn settled(at: &ConflictView) -> &'static str {
+fn settled(at: &ConflictView) -> String {
+    let lane = at.lane.as_ref().map(|lane| format!("the side of lane {}", escape::name(lane)));
+    let other: Vec<String> = at.with.iter().map(escape::name).collect();
     match at.settled {
-        None | Some(Conflicts::Stop) => "stays as it is in the original",
-        Some(Conflicts::Markers) => "both versions of the lines, between markers",
-        Some(Conflicts::Ours) => "the original's side stays",
-        Some(Conflicts::Theirs) => "the lane's side is taken",
+        None | Some(Conflicts::Stop) => "stays as it is in the original".to_owned(),
+        Some(Conflicts::Markers) => "both versions of the lines, between markers".to_owned(),
+        Some(Conflicts::Ours) if !other.is_empty() => format!("the side of lane {} stays", other.join(", ")),
+        Some(Conflicts::Ours) => "the original's side stays".to_owned(),
+        Some(Conflicts::Theirs) => format!("{} is taken", lane.as_deref().unwrap_or("the lane's side")),
     }
 }
 
@@ -237,7 +271,9 @@ fn left_out(view: &KeepView) -> Vec<(String, Role)> {
     for left in others {
         let detail =
             if left.detail.is_empty() { String::new() } else { format!(": {}", escape::name(&left.detail)) };
-        let words = format!("{} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why));
+        let lane =
+            left.lane.as_ref().map_or_else(String::new, |lane| format!(" of lane {}", escape::name(lane)));
+        let words = format!("{}{lane} ({}{detail})", escape::name(left.path.as_bytes()), reason(left.why));
         let role = if left.why == LeftOutWhy::Conflict { Role::Bad } else { Role::Modify };
         lines.push((format!("  {words}"), role));
     }

@@ -108,14 +108,14 @@ fn all_never_ticks_what_runs_by_itself() {
     stage.press(KeyCode::Char('a'));
     assert_eq!(stage.ticked(), [Ticked::None, Ticked::All, Ticked::All]);
     assert!(stage.draw().contains("1 that run by themselves are not ticked"));
-    let Some(Effect::Plan(selection, _)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    let Some(Effect::Plan(selection, ..)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
     assert_eq!(selection.files.iter().filter(|file| file.take.is_some()).count(), 2);
     assert!(selection.files.iter().all(|file| !file.named));
     // By itself it is ticked, and named by that.
     stage.press(KeyCode::End);
     stage.press(KeyCode::Char(' '));
     assert_eq!(stage.ticked()[0], Ticked::All);
-    let Some(Effect::Plan(selection, _)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    let Some(Effect::Plan(selection, ..)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
     assert!(selection.files[0].named);
 }
 
@@ -151,7 +151,7 @@ fn lines_and_hunks_are_ticked_under_the_cursor_and_come_out_as_the_selection() {
     let boxes: Vec<&str> =
         text.lines().filter_map(|line| line.get(..3)).filter(|word| word.starts_with('[')).collect();
     assert_eq!(boxes, ["[~]", "[x]", "[ ]", "[x]", "[ ]", "[ ]", "[ ]"], "{text}");
-    let Some(Effect::Plan(selection, _)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    let Some(Effect::Plan(selection, ..)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
     use engine::selection::{Lines, Take};
     let Some(Take::Part(part)) = &selection.files[0].take else { panic!("{selection:?}") };
     let taken: Vec<(&str, &Lines)> = part.hunks.iter().map(|(id, lines)| (id.as_str(), lines)).collect();
@@ -252,7 +252,7 @@ fn conflicts_are_shown_with_their_reason_and_settled_by_a_key() {
     use engine::ops::keep::Conflicts;
     let mut stage = Stage::open(100, 24, vec![file("a"), file("b")]);
     stage.press(KeyCode::Char('a'));
-    assert!(matches!(stage.press(KeyCode::Char('p')), Some(Effect::Plan(_, Conflicts::Stop))));
+    assert!(matches!(stage.press(KeyCode::Char('p')), Some(Effect::Plan(_, _, Conflicts::Stop))));
     stage.app.fact(Fact::Planned(Box::new(made::clash(None)), Vec::new()));
     let text = stage.draw();
     for words in [
@@ -270,7 +270,7 @@ fn conflicts_are_shown_with_their_reason_and_settled_by_a_key() {
     for (key, how) in
         [('m', Conflicts::Markers), ('o', Conflicts::Ours), ('t', Conflicts::Theirs), ('s', Conflicts::Stop)]
     {
-        let Some(Effect::Plan(selection, said)) = stage.press(KeyCode::Char(key)) else {
+        let Some(Effect::Plan(selection, _, said)) = stage.press(KeyCode::Char(key)) else {
             panic!("no plan by {key}")
         };
         assert_eq!((selection.count(), said), (2, how));
@@ -406,6 +406,52 @@ fn two_lanes_are_compared_path_by_path_and_nothing_can_be_ticked() {
 }
 
 #[test]
+fn ticks_stay_while_one_goes_from_lane_to_lane_and_are_planned_in_one_go() {
+    let mut stage = Stage::open(100, 20, vec![file("a"), file("b")]);
+    stage.press(KeyCode::Char(' '));
+    assert!(stage.app.leaving("fix").is_none(), "it is read again, and not left");
+    let left = stage.app.leaving("other").expect("something is ticked").clone();
+    stage.app.set_aside(left);
+    stage.app.fact(Fact::Opened(Box::new(changes("other", vec![file("c")]))));
+    assert!(stage.draw().contains("nothing ticked, 1 in other lanes"));
+    stage.press(KeyCode::Char('a'));
+    let Some(Effect::Plan(selection, further, _)) = stage.press(KeyCode::Char('p')) else {
+        panic!("no plan")
+    };
+    let further: Vec<&str> = further.iter().map(|ticks| ticks.lane.as_str()).collect();
+    assert_eq!((selection.lane.as_str(), further), ("other", vec!["fix"]));
+    let mut both = made::plan(&["a", "c"]);
+    both.with = vec![lane("other").lane];
+    both.steps[0].lanes = vec!["fix".to_owned(), "other\x1b[2J".to_owned()];
+    stage.app.fact(Fact::Planned(Box::new(both), Vec::new()));
+    let text = stage.draw();
+    assert!(
+        text.contains("keep from fix, other") && text.contains(r"modify  a  of fix + other\x1b[2J"),
+        "{text}"
+    );
+    stage.press(KeyCode::Esc);
+    // The lanes say how much is ticked in each, and plan all of it, too.
+    stage.press(KeyCode::Esc);
+    let text = stage.draw();
+    assert!(text.contains("TICKED"), "{text}");
+    assert!(
+        matches!(stage.press(KeyCode::Char('p')), Some(Effect::Plan(_, further, _)) if further.len() == 1)
+    );
+    stage.app.fact(Fact::Planned(Box::new(made::plan(&["a"])), Vec::new()));
+    stage.press(KeyCode::Esc);
+    assert_eq!(stage.app.screen, Screen::Lanes);
+    // Back in the first lane, its ticks are there again.
+    let left = stage.app.leaving("fix").expect("something is ticked").clone();
+    stage.app.set_aside(left);
+    stage.app.fact(Fact::Opened(Box::new(changes("fix", vec![file("a"), file("b")]))));
+    assert_eq!(stage.ticked(), [Ticked::All, Ticked::None]);
+    stage.press(KeyCode::Esc);
+    stage.press(KeyCode::Char('n'));
+    assert_eq!(stage.press(KeyCode::Char('p')), None);
+    assert!(stage.draw().contains("nothing is ticked"));
+}
+
+#[test]
 fn what_was_looked_at_binds_and_nothing_else_is_read_before() {
     use engine::selection::Digest;
     let mut stage = Stage::new(80, 20);
@@ -417,13 +463,13 @@ fn what_was_looked_at_binds_and_nothing_else_is_read_before() {
     // What was known first is what was looked at.
     stage.app.fact(Fact::Counted(1, Some((1, 1)), Some(made::digest(9))));
     stage.press(KeyCode::Char('a'));
-    let Some(Effect::Plan(selection, _)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    let Some(Effect::Plan(selection, ..)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
     let digests: Vec<Digest> = selection.files.iter().map(|file| file.digest).collect();
     assert_eq!(digests, [Digest::UNKNOWN, made::digest(1), made::digest(7)]);
     // Read again: what was looked at still binds where it seems to be the same.
     stage.app.fact(Fact::Opened(Box::new(made::unread("fix", vec![file("a"), file("b"), made::grown("c")]))));
     assert_eq!(stage.ticked(), [Ticked::All, Ticked::All, Ticked::None]);
-    let Some(Effect::Plan(selection, _)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    let Some(Effect::Plan(selection, ..)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
     assert_eq!(selection.files[1].digest, made::digest(1));
 }
 
@@ -550,7 +596,7 @@ fn ten_thousand_hunks_are_found_by_their_rows() {
     let text = stage.draw();
     assert!(text.contains("+new7777") && text.contains("hunk 7778 of 10000"), "{text}");
     stage.press(KeyCode::Enter);
-    let Some(Effect::Plan(selection, _)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
+    let Some(Effect::Plan(selection, ..)) = stage.press(KeyCode::Char('p')) else { panic!("no plan") };
     let Some(engine::selection::Take::Part(part)) = &selection.files[0].take else { panic!("{selection:?}") };
     assert_eq!(part.hunks.keys().collect::<Vec<_>>(), ["hunk7777"]);
 }

@@ -131,7 +131,31 @@ impl Ticks {
         }
     }
 
-    /// A file was looked at, and this is what it was. What was known already binds.
+    /// The content of a file is shown, and this is what it is. True where parts of it were ticked that are no parts of this.
+    pub(crate) fn looked(&mut self, file: usize, digest: Digest) -> bool {
+        let Some(file) = self.0.files.get_mut(file) else { return false };
+        let is_other = file.digest != Digest::UNKNOWN && file.digest != digest;
+        file.digest = digest;
+        let is_lost = is_other && matches!(file.take, Some(Take::Part(_)));
+        if is_lost {
+            file.clear();
+        }
+        is_lost
+    }
+
+    /// Ticks that were set aside when the lane was left are ticks again; answers how many are on what is gone.
+    pub(crate) fn take_back(&mut self, aside: Selection) -> usize {
+        let mut lost = 0;
+        for file in aside.files.into_iter().filter(|file| file.take.is_some()) {
+            match self.0.file_mut(&file.root, &file.path) {
+                Some(now) => *now = file,
+                None => lost += 1,
+            }
+        }
+        lost
+    }
+
+    /// A file was read in passing, and this is what it was. What was known already binds.
     pub(crate) fn saw(&mut self, file: usize, digest: Digest) {
         if let Some(file) = self.0.files.get_mut(file).filter(|file| file.digest == Digest::UNKNOWN) {
             file.digest = digest;

@@ -9,7 +9,7 @@ use engine::monitor::{Event, Monitor};
 use engine::ops::diff::{DiffAnswer, DiffRequest, Opened};
 use engine::ops::discard::DiscardRequest;
 use engine::ops::export::ExportRequest;
-use engine::ops::keep::{Conflicts, KeepRequest, KeepView, PreparedKeep};
+use engine::ops::keep::{Conflicts, KeepRequest, KeepView, PreparedKeep, With};
 use engine::ops::undo_keep::UndoKeepRequest;
 use engine::ops::{compare, diff, discard, export, keep, list, undo_keep};
 use engine::selection::Selection;
@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     dir: PathBuf,
     engine: Engine,
     /// The plan that was shown last, and of which ticks.
-    planned: Option<(Selection, Conflicts, KeepView)>,
+    planned: Option<(Vec<Selection>, Conflicts, KeepView)>,
     repaired: Vec<(String, String)>,
 }
 
@@ -144,24 +144,28 @@ impl Worker {
                 let two = compare::open(&self.engine, &self.dir, [&lanes[0], &lanes[1]])?;
                 Fact::Met(Box::new(Meet { files: two.files()?, lanes }))
             }
-            Effect::Plan(selection, how) => {
-                let gone = || CliError::Missing("the lane is not open any more".to_owned());
-                let selection = answer.ok_or_else(gone)?.bound(&selection)?;
+            Effect::Plan(selection, with, how) => {
+                // What is ticked in the open lane is bound now; of the others it was when they were left.
+                let selection = match answer.filter(|answer| answer.lane.id == selection.lane_id) {
+                    Some(answer) => answer.bound(&selection)?,
+                    None => *selection,
+                };
+                let all: Vec<Selection> = std::iter::once(selection).chain(with).collect();
                 let mut warnings = Warnings::default();
-                let view = self.prepare(&selection, how, &mut warnings)?.view;
-                self.planned = Some((selection, how, view.clone()));
+                let view = self.prepare(&all, how, &mut warnings)?.view;
+                self.planned = Some((all, how, view.clone()));
                 Fact::Planned(Box::new(view), warnings.0)
             }
             Effect::Keep => {
-                let Some((selection, how, shown)) = self.planned.take() else {
+                let Some((all, how, shown)) = self.planned.take() else {
                     return Err(CliError::Missing("there is no plan to carry out".to_owned()));
                 };
                 let mut warnings = Warnings::default();
-                let prepared = self.prepare(&selection, how, &mut warnings)?;
+                let prepared = self.prepare(&all, how, &mut warnings)?;
                 if !is_same(&shown, &prepared.view) {
                     warnings.0.insert(0, "the original changed meanwhile: this is the plan now".to_owned());
                     let view = prepared.view.clone();
-                    self.planned = Some((selection, how, view.clone()));
+                    self.planned = Some((all, how, view.clone()));
                     return Ok(Fact::Planned(Box::new(view), warnings.0));
                 }
                 let view = prepared.execute(&self.engine, &mut warnings)?;
@@ -206,14 +210,20 @@ impl Worker {
 
     fn prepare(
         &self,
-        selection: &Selection,
+        all: &[Selection],
         conflicts: Conflicts,
         warnings: &mut Warnings,
     ) -> Result<PreparedKeep> {
+        let with = |further: &Selection| With {
+            lane: further.lane_id.clone(),
+            selection: Some(further.clone()),
+            ..With::default()
+        };
         let request = KeepRequest {
             dir: self.dir.clone(),
-            lane: Some(selection.lane.clone()),
-            selection: Some(selection.clone()),
+            lane: all.first().map(|first| first.lane_id.clone()),
+            selection: all.first().cloned(),
+            with: all.iter().skip(1).map(with).collect(),
             conflicts,
             ..KeepRequest::default()
         };
@@ -249,11 +259,11 @@ fn found<'a, 'o>(
         .ok_or_else(|| CliError::Missing("the change is not there any more".to_owned()))
 }
 
-/// The same steps, and the same left out. The lane itself may have had another run meanwhile: its changes are compared
+/// The same steps, and the same left out. The lanes themselves may have had another run meanwhile: its changes are compared
 /// by the selection.
 fn is_same(shown: &KeepView, now: &KeepView) -> bool {
-    let lane = shown.lane.clone();
-    *shown == KeepView { lane, ..now.clone() }
+    let (lane, with) = (shown.lane.clone(), shown.with.clone());
+    *shown == KeepView { lane, with, ..now.clone() }
 }
 
 fn words(entry: Option<&tree::Entry>) -> String {

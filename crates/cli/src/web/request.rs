@@ -24,9 +24,23 @@ pub(crate) enum Request {
     /// What stands on the terminal of a run now.
     Screen { lane: String, run: i64 },
     /// What a keep of the ticked things would do.
-    PlanKeep { lane: String, ticks: Vec<Tick>, conflicts: String, shape: Shape },
+    PlanKeep {
+        lane: String,
+        ticks: Vec<Tick>,
+        conflicts: String,
+        shape: Shape,
+        #[serde(default)]
+        with: Vec<With>,
+    },
     /// Do it; each tick has the digest that its plan answered.
-    Keep { lane: String, ticks: Vec<Tick>, conflicts: String, shape: Shape },
+    Keep {
+        lane: String,
+        ticks: Vec<Tick>,
+        conflicts: String,
+        shape: Shape,
+        #[serde(default)]
+        with: Vec<With>,
+    },
     /// What was kept, and can be undone.
     Kept,
     /// What undoing a keep would do.
@@ -91,8 +105,6 @@ impl Request {
             | Request::History { lane }
             | Request::Output { lane, .. }
             | Request::Screen { lane, .. }
-            | Request::PlanKeep { lane, .. }
-            | Request::Keep { lane, .. }
             | Request::PlanExport { lane }
             | Request::Export { lane, .. }
             | Request::PlanDiscard { lane }
@@ -103,6 +115,9 @@ impl Request {
             | Request::PlanVerify { lane }
             | Request::Verify { lane, .. } => vec![lane],
             Request::Compare { left, right } | Request::CompareFile { left, right, .. } => vec![left, right],
+            Request::PlanKeep { lane, with, .. } | Request::Keep { lane, with, .. } => {
+                std::iter::once(lane).chain(with.iter().map(|with| &with.lane)).map(String::as_str).collect()
+            }
             Request::Overlap { lanes } => lanes.iter().map(String::as_str).collect(),
         };
         (lanes, matches!(self, Request::Recover { .. }))
@@ -127,6 +142,14 @@ pub(crate) enum To {
 pub(crate) struct Place {
     pub(crate) root: usize,
     pub(crate) path: String,
+}
+
+/// What is ticked in a further lane, to be kept in one go.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct With {
+    pub(crate) lane: String,
+    pub(crate) ticks: Vec<Tick>,
 }
 
 /// What is taken of a changed path.

@@ -318,6 +318,47 @@ fn b38_a_conflict_is_shown_and_settled_by_a_key_and_what_does_not_meet_is_put_to
 }
 
 #[test]
+fn hunks_of_several_lanes_are_kept_in_one_go() {
+    each(|world| {
+        world.env.write(&world.project.join("numbers"), &numbers(&[]));
+        world.lane("one");
+        world.lane("two");
+        world.write("one", "numbers", &numbers(&[5, 30]));
+        world.write("two", "numbers", &numbers(&[17, 50]));
+        let mut terminal = review(world, &[], 24, 100);
+        terminal.wait_for("2 lanes", SOON);
+        terminal.send("\r");
+        terminal.wait_for("[ ] M numbers", SOON);
+        terminal.send("\r");
+        terminal.wait_for("[ ] @@ -14,7", SOON);
+        terminal.send(" ");
+        terminal.wait_for("[x] @@ -14,7", SOON);
+        terminal.send("\x1b");
+        terminal.wait_for("[~] M numbers", SOON);
+        terminal.send("\x1b");
+        terminal.wait_for("TICKED", SOON);
+        terminal.send("\x1b[B\r");
+        terminal.wait_for("nothing ticked, 1 in other lanes", SOON);
+        terminal.send("\r");
+        terminal.wait_for("[ ] @@ -27,7", SOON);
+        terminal.send("] ");
+        terminal.wait_for("[x] @@ -27,7", SOON);
+        terminal.send("p");
+        terminal.wait_for("of one + two", SOON);
+        assert_eq!(world.content("numbers"), Some(numbers(&[])), "a plan writes nothing");
+        terminal.send("y");
+        terminal.wait_for("kept 1 path of lanes one, two", SOON);
+        assert_eq!(world.content("numbers"), Some(numbers(&[17, 30])));
+        terminal.send("u");
+        terminal.wait_for("y yes", SOON);
+        terminal.send("y");
+        terminal.wait_for("the original is as it was before", SOON);
+        assert_eq!(world.content("numbers"), Some(numbers(&[])));
+        leave(terminal);
+    });
+}
+
+#[test]
 fn what_is_not_ticked_may_change_while_the_rest_is_kept() {
     once(|world| {
         world.lane("work");

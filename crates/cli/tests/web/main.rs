@@ -11,6 +11,7 @@ mod live;
 mod other_project;
 mod overlap;
 mod review;
+mod several;
 mod shapes;
 mod site;
 mod verdict;

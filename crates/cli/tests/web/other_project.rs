@@ -33,6 +33,7 @@ fn a_lane_of_another_project_is_not_there_by_its_id() {
             json!({ "what": "screen", "lane": theirs, "run": 1 }),
             json!({ "what": "plan-keep", "lane": theirs, "ticks": [], "conflicts": "stop", "shape": files }),
             json!({ "what": "keep", "lane": theirs, "ticks": [], "conflicts": "stop", "shape": files }),
+            json!({ "what": "keep", "lane": own, "ticks": [], "conflicts": "stop", "shape": files, "with": [{ "lane": theirs, "ticks": [] }] }),
             json!({ "what": "plan-export", "lane": theirs }),
             json!({ "what": "export", "lane": theirs, "target": "2f746d702f78" }),
             json!({ "what": "plan-discard", "lane": theirs }),

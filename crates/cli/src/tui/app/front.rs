@@ -15,7 +15,7 @@ use crate::tui::fact::Effect;
 use crate::tui::frame;
 use crate::tui::list::List;
 use crate::tui::paint::CUT;
-use crate::tui::plan::count;
+use crate::tui::plan::{count, of_lanes};
 use crate::tui::theme::{Role, Theme};
 
 /// What stands in front of a screen.
@@ -163,7 +163,7 @@ fn kept(keep: &KeptView, now: i64) -> String {
     let age = keep.at.map_or_else(String::new, |at| format!("  {}", report::age(at, now)));
     let state = if keep.is_undone { "  taken back already" } else { "" };
     let paths = count(usize::try_from(keep.steps).unwrap_or(usize::MAX), "path");
-    format!("{}  {paths} of lane {}{age}{state}", keep.id, escape::name(&keep.lane))
+    format!("{}  {paths} of {}{age}{state}", keep.id, of_lanes(keep))
 }
 
 /// Why a keep is not taken back any more.

@@ -3,6 +3,7 @@
 //! Invariant: nothing is written into the original but by a key that says yes to a plan or a question in front of it.
 
 use engine::ops::keep::Conflicts;
+use engine::selection::Selection;
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
 };
@@ -99,6 +100,14 @@ impl App {
             KeyCode::Char('x') => name.and_then(|name| self.ask_export(name)),
             KeyCode::Char('D') => self.ask_discard(),
             KeyCode::Char('u') => Some(Effect::Keeps),
+            KeyCode::Char('p') => self.plan(Conflicts::Stop),
+            KeyCode::Char('n') => {
+                self.aside.clear();
+                if let Some(files) = &mut self.files {
+                    files.changes.ticks.clear();
+                }
+                None
+            }
             KeyCode::Char('c') => name.and_then(|name| self.choose(&name, Choosing::Lanes)),
             _ => self.lanes.key(key),
         }
@@ -222,7 +231,10 @@ impl App {
             KeyCode::Char('y') if self.plan_writes => Some(Effect::Keep),
             KeyCode::Char(c) if self.plan_clashes && how(c).is_some() => self.plan(how(c)?),
             KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => {
-                self.back_to_files();
+                match self.planned_in {
+                    Screen::Lanes => self.screen = Screen::Lanes,
+                    _ => self.back_to_files(),
+                }
                 None
             }
             _ => {
@@ -250,13 +262,32 @@ impl App {
     }
 
     fn plan(&mut self, how: Conflicts) -> Option<Effect> {
-        let files = self.files.as_ref()?;
-        if files.changes.ticks.count() == 0 {
+        let open = self.files.as_ref().map(|files| files.changes.ticks.selection());
+        let mut all = open.filter(|ticks| ticks.count() > 0).into_iter().chain(&self.aside);
+        let first = all.next().cloned();
+        let further: Vec<Selection> = all.cloned().collect();
+        let Some(first) = first else {
             let words = "nothing is ticked: space ticks one, a ticks all that may be ticked at once";
             self.note = Some((words.to_owned(), Role::Warn));
             return None;
+        };
+        if self.screen != Screen::Plan {
+            self.planned_in = self.screen;
         }
-        Some(Effect::Plan(Box::new(files.changes.ticks.selection().clone()), how))
+        Some(Effect::Plan(Box::new(first), further, how))
+    }
+
+    /// Ticks that the opened lane had when it was left.
+    pub(super) fn take_back(&mut self) {
+        let Some(files) = &mut self.files else { return };
+        let Some(at) = self.aside.iter().position(|ticks| ticks.lane_id == files.changes.lane.id) else {
+            return;
+        };
+        let lost = files.changes.ticks.take_back(self.aside.remove(at));
+        if lost > 0 {
+            let words = format!("{lost} ticked before are no changes any more");
+            self.note = Some((words, Role::Warn));
+        }
     }
 
     /// The lane that a key of the shown screen speaks of.

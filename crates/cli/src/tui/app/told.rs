@@ -33,12 +33,16 @@ impl App {
                     }
                     files => *files = Some(Files::new(*changes)),
                 }
+                self.take_back();
                 self.from_lanes = false;
                 self.back_to_files();
             }
             Fact::Content(number, diff, digest) => {
                 let files = self.files.as_mut()?;
-                files.changes.ticks.saw(number, digest);
+                if files.changes.ticks.looked(number, digest) {
+                    let words = "it has changed since its lines were ticked: tick them anew";
+                    self.note = Some((words.to_owned(), Role::Warn));
+                }
                 let counts = if diff.binary { None } else { Some(diff.counts()) };
                 files.counts.insert(number, counts);
                 self.hunks = Some(Hunks::new(number, files.file(number)?, *diff));
@@ -62,7 +66,7 @@ impl App {
             Fact::Planned(view, said) => {
                 self.plan_writes = !view.steps.is_empty();
                 self.plan_clashes = !view.conflicts.is_empty();
-                let title = format!("keep from {}", escape::name(&view.lane.name));
+                let title = format!("keep from {}", plan::lanes(&view));
                 self.page = Page::new(title, plan::lines(&view, &said));
                 self.screen = Screen::Plan;
             }
@@ -70,8 +74,9 @@ impl App {
                 if let Some(files) = &mut self.files {
                     files.changes.ticks.clear();
                 }
+                self.aside.clear();
                 self.kept = view.id.clone();
-                let title = format!("kept from {}", escape::name(&view.lane.name));
+                let title = format!("kept from {}", plan::lanes(&view));
                 self.page = Page::new(title, plan::done(&view, &said));
                 self.screen = Screen::Done;
             }
@@ -93,8 +98,8 @@ impl App {
                     return None;
                 }
                 let paths = count(view.steps.len(), "path");
-                let lane = escape::name(&view.keep.lane);
-                let mut lines = vec![(format!("take the keep of {paths} of lane {lane} back?"), Role::Head)];
+                let lanes = plan::of_lanes(&view.keep);
+                let mut lines = vec![(format!("take the keep of {paths} of {lanes} back?"), Role::Head)];
                 let step = |step: &engine::ops::undo_keep::UndoKeepStep| {
                     (format!("{:<9} {}", step.what, name(&step.path)), Role::Dim)
                 };
@@ -130,6 +135,7 @@ impl App {
                 self.front = Some(Front::Ask { title: "discard", lines, yes: Effect::Discard(name) });
             }
             Fact::Discarded(answer) => {
+                self.aside.retain(|ticks| ticks.lane_id != answer.lane.id);
                 let name = escape::name(&answer.lane.name);
                 let words = format!("lane {name} discarded; `lane recover {name}` brings it back");
                 self.note = Some((words, Role::Good));

@@ -134,7 +134,7 @@ pub(super) fn kept(id: &str) -> KeptView {
         at: Some(0),
         lane_id: "id-fix".to_owned(),
         lane: "fix".to_owned(),
-        lanes: Vec::new(),
+        lanes: vec![("id-fix".to_owned(), "fix".to_owned())],
         steps: 2,
         roots: Vec::new(),
         is_undone: false,

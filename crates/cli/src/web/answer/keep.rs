@@ -6,12 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use engine::ops::diff::DiffRequest;
-use engine::ops::keep::{Conflicts, KeepRequest, KeepView, LeftOut, StepView};
+use engine::ops::keep::{self, Conflicts, KeepRequest, KeepView, LeftOut, StepView};
 use engine::selection::{Digest, Lines, Part, Selection, Take};
 use engine::{Engine, Event, Monitor};
 use serde_json::{Value, json};
 
-use super::super::request::{Place, Tick};
+use super::super::request::{Place, Tick, With};
 use super::super::text::Text;
 use super::tree_path;
 use crate::commands::keep::{clash, reason};
@@ -25,16 +25,36 @@ pub(super) struct Wish<'w> {
     pub(super) lane: &'w str,
     pub(super) ticks: &'w [Tick],
     pub(super) conflicts: &'w str,
+    /// What is ticked in further lanes, to be kept in one go.
+    pub(super) with: &'w [With],
+}
+
+/// The digests that ticked files have now: of the lane itself, and of each further one.
+pub(super) struct Digests {
+    pub(super) own: Vec<String>,
+    pub(super) with: Vec<Vec<String>>,
 }
 
 impl Wish<'_> {
     /// What the engine is asked for, and the digest that each ticked file has now.
-    pub(super) fn request(&self, engine: &Engine) -> Result<(KeepRequest, Vec<String>)> {
-        let (selection, digests) = selection(engine, self.dir, self.lane, self.ticks)?;
+    pub(super) fn request(&self, engine: &Engine) -> Result<(KeepRequest, Digests)> {
+        let (selection, own) = selection(engine, self.dir, self.lane, self.ticks)?;
+        let mut digests = Digests { own, with: Vec::new() };
+        let mut with = Vec::new();
+        for further in self.with {
+            let (selection, own) = self::selection(engine, self.dir, &further.lane, &further.ticks)?;
+            with.push(keep::With {
+                lane: further.lane.clone(),
+                selection: Some(selection),
+                ..keep::With::default()
+            });
+            digests.with.push(own);
+        }
         let request = KeepRequest {
             dir: self.dir.to_owned(),
             lane: Some(self.lane.to_owned()),
             selection: Some(selection),
+            with,
             conflicts: crate::commands::keep::conflicts(self.conflicts).map_err(CliError::Usage)?,
             ..KeepRequest::default()
         };
@@ -43,7 +63,8 @@ impl Wish<'_> {
 
     /// An error where not each tick has what its plan answered.
     pub(super) fn is_planned(&self) -> Result<()> {
-        match self.ticks.iter().all(|tick| tick.digest.is_some()) {
+        let mut all = self.ticks.iter().chain(self.with.iter().flat_map(|with| &with.ticks));
+        match all.all(|tick| tick.digest.is_some()) {
             true => Ok(()),
             false => Err(CliError::Usage("a keep is of what was planned".to_owned())),
         }
@@ -108,6 +129,7 @@ pub(super) fn shown(view: &KeepView, said: &Said) -> Value {
     let elsewhere = |root: &Path| (root != origin).then(|| Text::path(root));
     let step = |step: &StepView| {
         json!({ "what": step.what, "name": Text::name(step.path.as_bytes()), "root": elsewhere(&step.root), "part": step.part,
+                "lanes": step.lanes.iter().map(Text::name).collect::<Vec<_>>(),
                 "from": step.from.as_ref().map(|from| Text::name(from.as_bytes())) })
     };
     let set_id = view.set_id_dropped.iter().map(|(_, path)| Text::name(path.as_bytes()));
@@ -139,7 +161,8 @@ pub(super) fn left_out(all: &[LeftOut], origin: &Path) -> Vec<Value> {
     let one = |left: &LeftOut| {
         let root = (left.root != origin).then(|| Text::path(&left.root));
         json!({ "name": Text::name(left.path.as_bytes()), "root": root, "why": left.why.word(),
-                "reason": reason(left.why), "detail": Text::name(&left.detail) })
+                "reason": reason(left.why), "detail": Text::name(&left.detail),
+                "lane": left.lane.as_ref().map(Text::name) })
     };
     all.iter().map(one).collect()
 }

@@ -32,7 +32,8 @@ pub(super) fn undo(engine: &Engine, dir: &Path, keep: String) -> Result<Value> {
 
 fn kept(keep: &KeptView) -> Value {
     json!({
-        "id": keep.id, "at": keep.at, "lane": Text::name(&keep.lane), "steps": keep.steps, "undone": keep.is_undone,
+        "id": keep.id, "at": keep.at, "lane": Text::name(&keep.lane),
+        "lanes": keep.lanes.iter().map(|(_, name)| Text::name(name)).collect::<Vec<_>>(), "steps": keep.steps, "undone": keep.is_undone,
         "bytes": report::bytes(keep.bytes), "problem": keep.problem.as_ref().map(Text::name),
     })
 }

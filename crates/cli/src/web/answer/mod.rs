@@ -76,16 +76,14 @@ fn dispatch(engine: &Engine, dir: &Path, request: Request) -> Result<Value> {
         Request::History { lane } => history::history(engine, dir, lane),
         Request::Output { lane, run, from, wait } => output::output(engine, dir, lane, run, from, wait),
         Request::Screen { lane, run } => screen::screen(engine, dir, lane, run),
-        Request::PlanKeep { lane, ticks, conflicts, shape } => shapes::plan(
-            engine,
-            &keep::Wish { dir, lane: &lane, ticks: &ticks, conflicts: &conflicts },
-            &shape,
-        ),
-        Request::Keep { lane, ticks, conflicts, shape } => shapes::keep(
-            engine,
-            &keep::Wish { dir, lane: &lane, ticks: &ticks, conflicts: &conflicts },
-            &shape,
-        ),
+        Request::PlanKeep { lane, ticks, conflicts, shape, with } => {
+            let wish = keep::Wish { dir, lane: &lane, ticks: &ticks, conflicts: &conflicts, with: &with };
+            shapes::plan(engine, &wish, &shape)
+        }
+        Request::Keep { lane, ticks, conflicts, shape, with } => {
+            let wish = keep::Wish { dir, lane: &lane, ticks: &ticks, conflicts: &conflicts, with: &with };
+            shapes::keep(engine, &wish, &shape)
+        }
         Request::Kept => kept::list(engine, dir),
         Request::PlanUndoKeep { keep } => kept::plan(engine, dir, keep),
         Request::UndoKeep { keep } => kept::undo(engine, dir, keep),

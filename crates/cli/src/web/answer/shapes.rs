@@ -40,7 +40,8 @@ pub(super) fn plan(engine: &Engine, wish: &Wish<'_>, shape: &Shape) -> Result<Va
             value
         }
     };
-    value["digests"] = json!(digests);
+    value["digests"] = json!(digests.own);
+    value["with_digests"] = json!(digests.with);
     Ok(value)
 }
 
