@@ -117,7 +117,7 @@ struct Hot {
 
 #[derive(Debug, Subcommand)]
 enum HotVerb {
-    Run(commands::run::Args),
+    Run(Box<commands::run::Args>),
     Exec(commands::exec::Args),
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
         && let Ok(hot) = Hot::try_parse_from(words)
     {
         let verb = match hot.verb {
-            HotVerb::Run(args) => Verb::Run(args),
+            HotVerb::Run(args) => Verb::Run(*args),
             HotVerb::Exec(args) => Verb::Exec(args),
         };
         return Ok(Cli { global: hot.global, verb });

@@ -264,6 +264,11 @@ fn hint(error: &EngineError) -> Option<String> {
         E::HiddenMoved { .. } => {
             "see where it is with `lane diff`, and name that place with `--hide` instead; a new lane has it in its old one.".into()
         }
+        E::NotGranted { lane, .. } => format!("`lane why {lane}` tells what would allow what was refused."),
+        E::NoSecret { .. } => "nothing was run. Write --secret NAME=file:PATH, NAME=env:VAR or NAME=cmd:COMMAND.".into(),
+        E::Leaks { lane, .. } => format!(
+            "take the value out of the file (`lane exec {lane}`) and try again; nothing was recorded or written."
+        ),
         E::PolicyFile { .. } => "put it right; nothing is kept until then. `lane policy show` prints what holds.".into(),
         E::PolicyRefuses(refusal) => {
             let lane = &refusal.lane;

@@ -31,7 +31,7 @@ pub(crate) use lane::{Lane, Listed, Show, Verified};
 pub(crate) use ledger::{Record, Why};
 pub(crate) use overlap::Overlaps;
 pub(crate) use page::Web;
-pub(crate) use policy::Rules;
+pub(crate) use policy::{Rules, RulesChecked, RulesCompared};
 pub(crate) use undo_keep::{KeepUndone, Keeps};
 pub(crate) use work::{Discarded, Doctor, Exported, Keep, Plan, Probe, Ran, Stopped};
 

@@ -18,11 +18,12 @@ use sandbox::seen::{Seen, Witness};
 use sandbox::supervise::{self, Ends, Lane as Where, Outcome, Signals};
 use sandbox::{control, leader::Streams, report, spawn};
 
+use crate::artifacts::{self, Handed};
 use crate::clock;
 use crate::describe;
 use crate::engine::Engine;
 use crate::error::{EngineError, Result};
-use crate::happened::{Happening, OfRun, Sink};
+use crate::happened::{Happening, OfRun, ReadsView, Sink};
 use crate::lane::OpenLane;
 use crate::launch::Launch;
 use crate::live;
@@ -96,12 +97,16 @@ pub struct Told {
     pub of: OfRun,
     /// What was refused, each once.
     pub refused: Vec<ledger::Happened>,
+    /// What tracing files that were opened amounted to.
+    pub reads: Option<ReadsView>,
+    /// What was handed out.
+    pub handed: Option<Handed>,
 }
 
 impl Told {
     /// Everything is written down with this.
-    fn new(sink: Option<Sink<'_>>, of: OfRun) -> Option<Told> {
-        sink.map(|sink| Told { refused: sink.refused().to_vec(), of })
+    fn new(sink: Option<Sink<'_>>, of: OfRun, handed: Option<Handed>) -> Option<Told> {
+        sink.map(|sink| Told { refused: sink.refused().to_vec(), reads: sink.reads(), of, handed })
     }
 }
 
@@ -175,6 +180,12 @@ pub fn own(
         root.workspace.before_mount()?;
     }
     lane.home.note_boot()?;
+    // Before the command can have read them.
+    for name in crate::leaks::note(&lane.home, &launch.command.secrets)? {
+        monitor.event(Event::Warning(&format!(
+            "the secret {name} is too short to be looked for in what leaves the lane"
+        )));
+    }
     let journal_dir = lane.home.dir().fd.try_clone().map_err(|error| EngineError::Kernel {
         doing: "keep the lane's directory".into(),
         source: kernel::Error::from_io("dup", "", &error),
@@ -210,7 +221,7 @@ pub fn own(
     inside.tell(ToInside::Go);
     let mut sink = options.apart.is_none().then(|| Sink::new(engine, of.clone()));
     if let Some(sink) = &mut sink {
-        launch.tell(lane, sink);
+        launch.tell(lane, sink)?;
     }
     let control = control::listen(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)?;
 
@@ -260,7 +271,23 @@ pub fn own(
     let attending = Attending { timeout: options.timeout, transcript: transcript.as_deref(), cast };
     let (outcome, recording) =
         attended(&inside, place, ends, &signals, attending, (&mut alone, sink.as_mut()), monitor);
-    let told = Told::new(sink, of);
+    let handed = match &launch.out {
+        Some(to) => {
+            let needles = crate::leaks::needles(&launch.command.secrets)?;
+            match artifacts::hand_out(lane, to, needles.as_ref(), &mut sink) {
+                Ok(handed) => Some(handed),
+                Err(error) => {
+                    monitor.event(Event::Warning(&format!(
+                        "artifacts were not handed out: {}",
+                        error.with_causes()
+                    )));
+                    None
+                }
+            }
+        }
+        None => None,
+    };
+    let told = sink.as_mut().map(|sink| launch.tell_end(sink)).and_then(|()| Told::new(sink, of, handed));
     let interrupted = outcome.as_ref().is_ok_and(|outcome| outcome.interrupted);
 
     control::remove(lane.home.dir().fd.as_fd());
@@ -409,7 +436,7 @@ pub fn joined(
     let mut sink = Sink::new(engine, of.clone());
     let (outcome, _) =
         attended(&inside, place, ends, &signals, attending, (&mut || {}, Some(&mut sink)), monitor);
-    let told = Told::new(Some(sink), of);
+    let told = Told::new(Some(sink), of, None);
     // The lane may end between the handing out of its namespaces and the fork in them; then the kernel says ENOMEM.
     let too_late = |outcome: &Outcome| {
         let no_fork = matches!(&outcome.refused, Some(sandbox::Error::Step { errno, .. }) if *errno == kernel::Errno::NOMEM.raw_os_error());

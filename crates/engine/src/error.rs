@@ -547,6 +547,47 @@ pub enum EngineError {
         /// Why.
         why: String,
     },
+    /// Something cannot be granted to a lane while it is at work.
+    #[error("'{what}' cannot be granted to lane '{lane}': {why}")]
+    NotGranted {
+        /// Name of the lane.
+        lane: String,
+        /// What was to be granted.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+    /// A secret cannot be had.
+    #[error("the secret {name} cannot be had from {from}")]
+    NoSecret {
+        /// Its name.
+        name: String,
+        /// Where it was to come from, without any value.
+        from: String,
+        /// Why not.
+        #[source]
+        why: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The value of a secret stands in what would leave a lane.
+    #[error("lane '{lane}' holds the value of the secret {secret} in {}{}", .path.display(), and_others(*.others))]
+    Leaks {
+        /// Name of the lane.
+        lane: String,
+        /// Name of the secret.
+        secret: String,
+        /// The first path that holds it.
+        path: PathBuf,
+        /// How many others do.
+        others: usize,
+    },
+    /// A file could not be searched for values of secrets.
+    #[error("{} could not be searched for values of secrets: {why}", .path.display())]
+    Unsearched {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
     /// A rule does not allow a keep.
     #[error(transparent)]
     PolicyRefuses(Box<Refusal>),
@@ -592,6 +633,15 @@ impl From<review::Error> for EngineError {
             }
             other => EngineError::Review(other),
         }
+    }
+}
+
+/// How many other files, where there are.
+fn and_others(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => " and another file".to_owned(),
+        others => format!(" and {others} other files"),
     }
 }
 
@@ -644,6 +694,10 @@ impl EngineError {
             | E::PolicyFile { .. }
             | E::NotChecked { .. }
             | E::PolicyRefuses(_)
+            | E::NoSecret { .. }
+            | E::NotGranted { .. }
+            | E::Leaks { .. }
+            | E::Unsearched { .. }
             | E::RemovesMuch { .. }
             | E::NoKeep { .. }
             | E::NoSuchKeep { .. }

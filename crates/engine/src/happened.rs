@@ -7,11 +7,12 @@
 //! Invariants: no happening holds file content or the value of a secret. What repeats itself within a second is told once with
 //! a number; of what comes faster than [`MOST`] a second the rest is counted, and the count is told.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ledger::{Happened, NewRun, Slip};
+use review::leak::Needles;
 use sandbox::seen::{Seen, Witness};
 use serde_json::{Value, json};
 
@@ -228,10 +229,10 @@ impl Happening {
                 });
                 record(kind::REFUSED, target, None, data)
             }
-            Happening::Seen(Seen::Opened { pid, path, write, errno: 0 }) => {
+            Happening::Seen(Seen::Opened { pid, path, write, errno: 0, .. }) => {
                 record(kind::OPEN, Some(path), None, json!({ "pid": pid, "write": write }))
             }
-            Happening::Seen(Seen::Opened { pid, path, write, errno }) => {
+            Happening::Seen(Seen::Opened { pid, path, write, errno, .. }) => {
                 let data = json!({
                     "wall": Wall::Path.word(), "rule": "view", "errno": errno, "pid": pid, "write": write,
                 });
@@ -314,6 +315,62 @@ pub struct Sink<'e> {
     left_out: u64,
     /// What was refused in this run so far, each once, for its closing lines.
     refused: Vec<Happened>,
+    reads: Option<Reads>,
+    /// Values that no record may hold.
+    kept_out: Option<Needles>,
+}
+
+/// Which of the files that are opened are worth a record, and what looking at them all cost.
+#[derive(Debug)]
+struct Reads {
+    roots: Vec<PathBuf>,
+    hidden: Vec<(PathBuf, String)>,
+    /// Those that are recorded, for reading or for writing.
+    known: HashSet<(Vec<u8>, bool)>,
+    sum: ReadsView,
+}
+
+/// What tracing the files that were opened amounted to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadsView {
+    /// Calls of the open family that were looked at.
+    pub calls: u64,
+    /// Files of the project that were opened, those for reading and for writing counted apart.
+    pub files: u64,
+    /// How long the callers waited for it in all, in microseconds, without the switches to us and back.
+    pub waited_us: u64,
+}
+
+impl Reads {
+    /// What is to be recorded of it; `None` where nothing is.
+    fn look(&mut self, seen: Seen) -> Option<Happening> {
+        let Seen::Opened { pid, path, write, errno, waited } = seen else {
+            return Some(Happening::Seen(seen));
+        };
+        self.sum.calls += 1;
+        self.sum.waited_us += u64::from(waited);
+        let at = crate::describe::path(&path);
+        let hidden =
+            self.hidden.iter().find(|(hidden, _)| at.starts_with(hidden)).map(|(_, why)| why.clone());
+        let in_project = self.roots.iter().any(|root| at.starts_with(root));
+        let is_absent = errno == kernel::Errno::NOENT.raw_os_error();
+        let is_refused = match &hidden {
+            Some(_) => errno != 0,
+            // What simply is not there was not refused.
+            None => errno != 0 && !is_absent && write,
+        };
+        let is_told = is_refused || (in_project && errno == 0);
+        if !is_told || !self.known.insert((path.clone(), write)) {
+            return None;
+        }
+        if is_refused {
+            let more = json!({ "pid": pid, "errno": errno, "write": write, "why": hidden });
+            let rule = "view".to_owned();
+            return Some(Happening::Refused { wall: Wall::Path, path: Some(path), host: None, rule, more });
+        }
+        self.sum.files += 1;
+        Some(Happening::Seen(Seen::Opened { pid, path, write, errno, waited }))
+    }
 }
 
 /// Refusals of a run that are held for its closing lines.
@@ -323,7 +380,34 @@ impl<'e> Sink<'e> {
     /// A sink for a run.
     pub fn new(engine: &'e Engine, run: OfRun) -> Sink<'e> {
         let (waiting, known, refused) = (Vec::new(), HashMap::new(), Vec::new());
-        Sink { engine, run, waiting, known, since: None, second: (None, 0), left_out: 0, refused }
+        Sink {
+            engine,
+            run,
+            waiting,
+            known,
+            since: None,
+            second: (None, 0),
+            left_out: 0,
+            refused,
+            reads: None,
+            kept_out: None,
+        }
+    }
+
+    /// From now on no record holds one of these values.
+    pub fn keep_out(&mut self, needles: Option<Needles>) {
+        self.kept_out = needles;
+    }
+
+    /// From now on files that are opened are recorded: those below `roots`, and attempts on what is hidden.
+    pub fn watch_reads(&mut self, roots: Vec<PathBuf>, hidden: Vec<(PathBuf, String)>) {
+        let (known, sum) = (HashSet::new(), ReadsView::default());
+        self.reads = Some(Reads { roots, hidden, known, sum });
+    }
+
+    /// What tracing the files that were opened amounted to, where they were traced.
+    pub fn reads(&self) -> Option<ReadsView> {
+        self.reads.as_ref().map(|reads| reads.sum)
     }
 
     /// Takes something down.
@@ -332,7 +416,10 @@ impl<'e> Sink<'e> {
         if self.second.0.is_none_or(|began| now.duration_since(began) >= Duration::from_secs(1)) {
             self.second = (Some(now), 0);
         }
-        let record = happening.into_record(clock::now_ms());
+        let mut record = happening.into_record(clock::now_ms());
+        if let Some(needles) = &self.kept_out {
+            clean(&mut record, needles);
+        }
         let says = says(&record);
         if let Some(first) = self.known.get(&says).and_then(|at| self.waiting.get_mut(*at)) {
             let times = first.data["times"].as_u64().unwrap_or(1) + 1;
@@ -387,7 +474,13 @@ impl<'e> Sink<'e> {
 
 impl Witness for Sink<'_> {
     fn saw(&mut self, seen: Seen) {
-        self.take(Happening::Seen(seen));
+        let told = match &mut self.reads {
+            Some(reads) => reads.look(seen),
+            None => Some(Happening::Seen(seen)),
+        };
+        if let Some(told) = told {
+            self.take(told);
+        }
     }
 
     fn rest(&mut self) -> Option<Duration> {
@@ -403,6 +496,26 @@ impl Witness for Sink<'_> {
 impl Drop for Sink<'_> {
     fn drop(&mut self) {
         self.write_down();
+    }
+}
+
+/// Takes values of secrets out of a record: the whole text that holds one.
+fn clean(record: &mut Happened, needles: &Needles) {
+    fn value(data: &mut Value, needles: &Needles) {
+        match data {
+            Value::String(text) => {
+                if let Some(name) = needles.in_bytes(text.as_bytes()) {
+                    *text = format!("[secret {name}]");
+                }
+            }
+            Value::Array(all) => all.iter_mut().for_each(|one| value(one, needles)),
+            Value::Object(fields) => fields.values_mut().for_each(|one| value(one, needles)),
+            _ => {}
+        }
+    }
+    value(&mut record.data, needles);
+    if let Some(name) = record.path.as_deref().and_then(|path| needles.in_bytes(path)) {
+        record.path = Some(format!("[secret {name}]").into_bytes());
     }
 }
 

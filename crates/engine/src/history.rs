@@ -217,6 +217,7 @@ impl LaneHistory {
             self.begin(lane)?;
             history = self.read()?;
         }
+        crate::leaks::check_all(lane)?;
         let last = history.position().and_then(|id| history.get(id));
         self.make_room(wish.kind)?;
         let mut writer = self.writer(wish.kind)?;

@@ -14,8 +14,9 @@ use sandbox::channel;
 use sandbox::credentials::Credentials;
 use sandbox::environ::{self, Environment, Wish};
 use sandbox::preset::{self, Preset};
+use sandbox::secret::Secret;
 use sandbox::view::{self, Home, HostFacts};
-use sandbox::{Command, Ground, Mode, Op, Plan};
+use sandbox::{Command, Ground, Mode, Op, Plan, Trace};
 use workspace::{LaneHome, MountMode, MountTable};
 
 use crate::engine::Engine;
@@ -50,6 +51,21 @@ pub struct Wishes {
     pub channel: bool,
     /// Sandboxes may nest inside.
     pub nest: bool,
+    /// What is reported for the record beside what is refused.
+    pub trace: Traced,
+    /// Secrets for the command alone.
+    pub secrets: Vec<crate::secrets::Wish>,
+    /// Where artifacts are handed out.
+    pub out: Option<PathBuf>,
+}
+
+/// What is reported for the record because somebody asked for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// Programs that are started.
+    pub execs: bool,
+    /// Files of the project that are opened.
+    pub reads: bool,
 }
 
 /// The reason of what is hidden because the command line says so.
@@ -72,11 +88,14 @@ pub struct Launch {
     pub shared: Vec<(String, String)>,
     /// Paths that are absent inside, each with the reason.
     pub hidden: Vec<(PathBuf, String)>,
+    /// Where artifacts are handed out.
+    pub out: Option<PathBuf>,
 }
 
 impl Launch {
     /// Has the ledger told of what the lane asked for and got: the mounts beside those of every lane, and the rules that held.
-    pub(crate) fn tell(&self, lane: &OpenLane, sink: &mut Sink<'_>) {
+    pub(crate) fn tell(&self, lane: &OpenLane, sink: &mut Sink<'_>) -> Result<()> {
+        sink.keep_out(crate::leaks::needles(&self.command.secrets)?);
         // What is hidden from every lane is the same for all; what is hidden by wish is told.
         let built = self.plan.ops[self.plan.ground..].iter().filter(|op| !matches!(op, Op::Hide { .. }));
         for MountView { target, kind, source, read_only, .. } in built.filter_map(mount_view) {
@@ -88,6 +107,24 @@ impl Launch {
         }
         for file in Policy::digests(lane) {
             sink.take(file);
+        }
+        if self.plan.walls.trace.reads {
+            let roots = lane.roots.iter().map(|root| root.view.path.clone()).collect();
+            sink.watch_reads(roots, self.hidden.clone());
+        }
+        self.tell_secrets("mounted", sink);
+        Ok(())
+    }
+
+    /// Has the ledger told of what ended with the command.
+    pub(crate) fn tell_end(&self, sink: &mut Sink<'_>) {
+        self.tell_secrets("revoked", sink);
+    }
+
+    fn tell_secrets(&self, what: &'static str, sink: &mut Sink<'_>) {
+        for Secret { name, .. } in &self.command.secrets {
+            let at = crate::secrets::at(name).display().to_string();
+            sink.take(Happening::Secret { name: name.clone(), what, at });
         }
     }
 }
@@ -188,6 +225,13 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
     let uid = rustix::process::geteuid().as_raw();
     let is_overlay = |spec: &MountSpec| matches!(spec.what, MountWhat::Overlay(_));
     let has_overlay = roots.iter().any(is_overlay) || matches!(home, Home::Overlay { .. });
+    let out = match &wishes.out {
+        Some(to) => {
+            let to = lexical(&dir, to);
+            Some((crate::artifacts::prepare(lane, &to)?, to))
+        }
+        None => None,
+    };
     let request = view::Request {
         roots,
         home,
@@ -195,6 +239,8 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
         read_only: existing(&wishes.dir, &wishes.ro)?,
         read_write: existing(&wishes.dir, &wishes.bind)?,
         hide,
+        add_only: out.as_ref().map(|(own, _)| (own.clone(), PathBuf::from(crate::artifacts::AT))),
+        trace: Trace { refusals: true, execs: wishes.trace.execs, reads: wishes.trace.reads },
         emulate_rename: mode == Mode::User && has_overlay,
         nest: wishes.nest,
     };
@@ -202,7 +248,8 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
     let cwd = working_directory(lane, &wishes.dir);
     let environment = environment(lane, wishes, &credentials, &presets, uid, &cwd);
     let argv = if wishes.argv.is_empty() { vec![shell()] } else { wishes.argv.clone() };
-    let command = Command { argv, env: environment.inside.clone(), cwd };
+    let secrets = crate::secrets::collect(&wishes.secrets, &dir)?;
+    let command = Command { argv, env: environment.inside.clone(), cwd, secrets };
     let shared = presets
         .iter()
         .flat_map(|preset| preset.shows.iter().map(|what| (preset.name.clone(), format!("~/{what}"))))
@@ -216,6 +263,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
         channel: wishes.channel,
         shared,
         hidden,
+        out: out.map(|(_, to)| to),
     })
 }
 
@@ -434,11 +482,15 @@ fn environment(
     let passes: Vec<String> = presets.iter().flat_map(|preset| preset.passes.iter().cloned()).collect();
     let wanted: Vec<Wish> =
         wishes.env.iter().map(|(name, value)| Wish { name: name.clone(), value: value.clone() }).collect();
-    let fixed = [
+    let files: Vec<String> = wishes.secrets.iter().map(|wish| format!("{}_FILE", wish.name)).collect();
+    let mut fixed = vec![
         ("LANE", OsString::from(&lane.row.name)),
         ("XDG_RUNTIME_DIR", OsString::from(format!("/run/user/{uid}"))),
         ("PWD", cwd.as_os_str().to_owned()),
     ];
+    fixed.extend(wishes.out.iter().map(|_| ("LANE_OUT", OsString::from(crate::artifacts::AT))));
+    let at = wishes.secrets.iter().map(|wish| crate::secrets::at(&wish.name).into_os_string());
+    fixed.extend(files.iter().map(String::as_str).zip(at));
     // A temporary directory of the host is not there inside; /tmp is.
     let host = std::env::vars_os().filter(|(name, _)| name != "TMPDIR");
     environ::environment(host, &credentials.variables, &passes, &wanted, &fixed)
@@ -453,7 +505,7 @@ pub fn prepare_join(lane: &OpenLane, wishes: &Wishes, live: &sandbox::control::J
     let cwd = working_directory(lane, &wishes.dir);
     let environment = environment(lane, wishes, &credentials, &presets, uid, &cwd);
     let argv = if wishes.argv.is_empty() { vec![shell()] } else { wishes.argv.clone() };
-    let command = Command { argv, env: environment.inside.clone(), cwd };
+    let command = Command { argv, env: environment.inside.clone(), cwd, secrets: Vec::new() };
     let namespaces =
         live.handles.fds.iter().fold(Namespaces::default(), |all, (namespace, _)| all.with(*namespace));
     let plan = Plan { mode: live.mode, namespaces, ops: Vec::new(), ground: 0, walls: live.walls.clone() };
@@ -465,6 +517,7 @@ pub fn prepare_join(lane: &OpenLane, wishes: &Wishes, live: &sandbox::control::J
         channel: false,
         shared: Vec::new(),
         hidden: Vec::new(),
+        out: None,
     })
 }
 

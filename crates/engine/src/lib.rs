@@ -4,6 +4,7 @@
 //! Must not print, prompt, or word advice. Reading order: [`engine`] → [`find`] → [`lane`] → [`ops`] → the rest.
 
 mod activity;
+pub mod artifacts;
 mod bases;
 mod beginning;
 pub mod clock;
@@ -25,6 +26,7 @@ pub mod history;
 pub mod keeping;
 pub mod lane;
 pub mod launch;
+pub mod leaks;
 mod live;
 pub mod memory;
 pub mod merging;
@@ -41,6 +43,7 @@ pub mod project;
 pub mod recover;
 pub mod redact;
 pub mod room;
+pub mod secrets;
 pub mod selection;
 mod shown;
 pub mod sides;

@@ -208,10 +208,14 @@ impl Policy {
     }
 }
 
+/// The rules of a file; the line, where it is known, and the cause where it is refused.
+pub(crate) fn parse(text: &[u8]) -> std::result::Result<Keep, (Option<usize>, String)> {
+    if text.len() > LIMIT { Err((None, "it is too long".to_owned())) } else { file::parse(text) }
+}
+
 fn read(path: PathBuf, scope: Scope, text: Option<Vec<u8>>) -> Result<PolicyFile> {
     let keep = match text {
-        Some(text) if text.len() > LIMIT => return Err(bad(&path, None, "it is too long".to_owned())),
-        Some(text) => Some(file::parse(&text).map_err(|(line, why)| bad(&path, line, why))?),
+        Some(text) => Some(parse(&text).map_err(|(line, why)| bad(&path, line, why))?),
         None => None,
     };
     Ok(PolicyFile { path, scope, keep })
@@ -222,7 +226,7 @@ fn bad(path: &Path, line: Option<usize>, why: String) -> EngineError {
 }
 
 /// The user's own file; `None` where there is no home.
-fn of_user() -> Option<PathBuf> {
+pub(crate) fn of_user() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let config = named("XDG_CONFIG_HOME").or_else(|| Some(named("HOME")?.join(".config")))?;
     Some(config.join(OF_USER))

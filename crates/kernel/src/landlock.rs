@@ -44,6 +44,8 @@ const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
 const READ_DIR: u64 = 1 << 3;
+const MAKE_DIR: u64 = 1 << 7;
+const MAKE_REG: u64 = 1 << 8;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
 /// Those that make sense for what is no directory.
@@ -58,6 +60,8 @@ pub enum Access {
     Touch,
     /// The same, and commands to devices.
     Devices,
+    /// Reading, and adding files and directories and writing to them; nothing can be removed, renamed or cut short.
+    Add,
     /// Everything.
     Write,
 }
@@ -69,6 +73,7 @@ impl Access {
             Access::Read => read,
             Access::Touch => read | WRITE_FILE | TRUNCATE,
             Access::Devices => read | WRITE_FILE | TRUNCATE | IOCTL_DEV,
+            Access::Add => read | WRITE_FILE | MAKE_REG | MAKE_DIR,
             Access::Write => u64::MAX,
         }
     }

@@ -271,6 +271,42 @@ pub fn reply(listener: impl AsFd, id: u64, reply: Reply) -> Result<()> {
     Ok(())
 }
 
+/// Reads a list of addresses that a zero ends, at most `most` of them; and whether the end was reached.
+/// Such as the argument list of execve(2).
+pub fn read_addresses(tid: u32, address: u64, most: usize) -> Result<(Vec<u64>, bool)> {
+    let mut found: Vec<u64> = Vec::new();
+    if address == 0 {
+        return Ok((found, true));
+    }
+    let mut at = address;
+    let mut buffer = [0u64; 512];
+    while found.len() < most {
+        // Never past the page that holds the end, but at least one address.
+        let to_page_end = (4096 - (at as usize & 4095)).max(8) / 8 * 8;
+        let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: to_page_end };
+        let remote = libc::iovec { iov_base: at as *mut libc::c_void, iov_len: to_page_end };
+        // SAFETY: `local` names a live buffer of at least that length; `remote` is only an address in
+        // another process, checked by the kernel.
+        let n = unsafe { libc::process_vm_readv(tid as i32, &raw const local, 1, &raw const remote, 1, 0) };
+        if n < 8 {
+            return Err(last("process_vm_readv", format!("{tid}")));
+        }
+        let got = &buffer[..n as usize / 8];
+        match got.iter().position(|word| *word == 0) {
+            Some(end) => {
+                found.extend_from_slice(&got[..end]);
+                let whole = found.len() <= most;
+                found.truncate(most);
+                return Ok((found, whole));
+            }
+            None => found.extend_from_slice(got),
+        }
+        at += got.len() as u64 * 8;
+    }
+    found.truncate(most);
+    Ok((found, false))
+}
+
 /// Reads a NUL-terminated string of at most 4096 bytes from another process's memory.
 /// Never reads past the page that holds the end (process_vm_readv(2) fails on the first bad page).
 pub fn read_path(tid: u32, address: u64) -> Result<Vec<u8>> {

@@ -13,6 +13,22 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use crate::db::{Act, Ledger};
 use crate::error::Result;
 
+/// The same of something that comes piece by piece.
+#[derive(Debug, Default)]
+pub struct Summer(blake3::Hasher);
+
+impl Summer {
+    /// The next piece.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all of them.
+    pub fn digest(&self) -> String {
+        self.0.finalize().to_hex().to_string()
+    }
+}
+
 /// What a link speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {

@@ -22,7 +22,7 @@ pub mod slips;
 mod value;
 pub mod verdict;
 
-pub use chain::{Broken, Chain, Fault, Head, digest};
+pub use chain::{Broken, Chain, Fault, Head, Summer, digest};
 pub use db::{Act, Ledger};
 pub use error::{Error, Result};
 pub use event::{Event, Happened, NewEvent};

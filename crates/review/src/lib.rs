@@ -23,6 +23,7 @@ pub mod export;
 pub mod flat;
 pub mod guard;
 pub mod held;
+pub mod leak;
 pub mod merge;
 pub mod outcome;
 pub mod overlap;

@@ -96,28 +96,44 @@ pub(crate) const RENAMEAT2: i64 = number("renameat2");
 /// The rename family, notified where directory renames are carried out for the lane.
 pub const RENAMES: [i64; 3] = [RENAME, RENAMEAT, RENAMEAT2];
 
+/// The exec family: reported where programs that are started are.
+pub const EXECS: [i64; 2] = [number("execve"), number("execveat")];
+/// The open family, reported where files that are opened are.
+pub const OPENS: [i64; 4] = [number("open"), number("openat"), number("openat2"), number("creat")];
+
+/// The call with this number.
+pub fn call(number: i64) -> Option<&'static Call> {
+    let number = u32::try_from(number).ok()?;
+    TABLE.binary_search_by_key(&number, |call| call.number).ok().map(|at| &TABLE[at])
+}
+
 /// The table as rules, by number.
 pub fn rules(walls: &Walls) -> Vec<Rule> {
+    // What policy refuses is told to whoever listens, who answers with the same EPERM.
+    let refused = if walls.trace.refusals { Answer::Notify } else { EPERM };
     let mut rules = Vec::with_capacity(TABLE.len() + 16);
     for known in TABLE {
         let call = i64::from(known.number);
         let mut rule = |when, answer| rules.push(Rule { call, when, answer });
-        if walls.emulate_rename && RENAMES.contains(&call) {
+        let is_reported = (walls.emulate_rename && RENAMES.contains(&call))
+            || (walls.trace.execs && EXECS.contains(&call))
+            || (walls.trace.reads && OPENS.contains(&call));
+        if is_reported {
             rule(When::Always, Answer::Notify);
             continue;
         }
         match known.says {
             _ if known.nested && walls.nest => {}
             Says::Allowed => {}
-            Says::Refused => rule(When::Always, EPERM),
+            Says::Refused => rule(When::Always, refused),
             Says::Absent => rule(When::Always, ENOSYS),
-            Says::Flags => rule(When::AnyBit { arg: 0, mask: NEW_NAMESPACES }, EPERM),
+            Says::Flags => rule(When::AnyBit { arg: 0, mask: NEW_NAMESPACES }, refused),
             Says::Commands => {
-                TYPING.iter().for_each(|value| rule(When::Equals { arg: 1, value: *value }, EPERM))
+                TYPING.iter().for_each(|value| rule(When::Equals { arg: 1, value: *value }, refused))
             }
             Says::Families => {
                 FAMILIES.iter().for_each(|value| rule(When::Equals { arg: 0, value: *value }, Answer::Allow));
-                rule(When::Equals { arg: 0, value: AF_VSOCK }, EPERM);
+                rule(When::Equals { arg: 0, value: AF_VSOCK }, refused);
                 rule(When::Always, EAFNOSUPPORT);
             }
         }

@@ -20,6 +20,7 @@ use crate::message::{FromInside, ToInside};
 use crate::order::{self, Order};
 use crate::plan::Mode;
 use crate::rootfs::{self, Rootfs};
+use crate::secret::Planted;
 
 /// How long what is left of a lane may take after TERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -47,7 +48,7 @@ pub(crate) struct Birth<'b> {
 pub(crate) fn main(channel: &OwnedFd, birth: &Birth<'_>) -> ! {
     match come_up(channel, birth) {
         // What it holds it holds as long as it lives.
-        Ok((started, _hold)) => stand_by(channel, started),
+        Ok((started, planted, _hold)) => stand_by(channel, started, planted),
         Err(error) => {
             let _ = fdpass::send(channel, &FromInside::failed(&error).encode(), &[]);
             process::exit_now(125)
@@ -55,7 +56,10 @@ pub(crate) fn main(channel: &OwnedFd, birth: &Birth<'_>) -> ! {
     }
 }
 
-fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<(Option<Started>, Vec<OwnedFd>)> {
+/// The command, its secrets, and what is held.
+type Up = (Option<Started>, Option<Planted>, Vec<OwnedFd>);
+
+fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Up> {
     process::die_with_parent().step(Stage::Namespaces, "die with the supervisor")?;
     signal::block_all().step(Stage::Namespaces, "block signals")?;
     let mut keep = vec![channel.as_fd()];
@@ -80,6 +84,10 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<(Option<Started>, Vec
     }
 
     let handles = handles(namespaces)?;
+    let planted = match &order.command {
+        Some(command) => view.plant(&command.secrets)?,
+        None => None,
+    };
     view.enter()?;
 
     if birth.mode == Mode::User && !order.walls.nest {
@@ -104,7 +112,7 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<(Option<Started>, Vec
         Some(_) => process::exit_now(0),
         None => None,
     };
-    Ok((started, hold))
+    Ok((started, planted, hold))
 }
 
 /// Descriptors of the namespaces, for those who join.
@@ -164,12 +172,12 @@ fn write_proc(path: &str, bytes: &[u8]) -> kernel::Result<()> {
 }
 
 /// Waits for the word to end: a command may end before others that joined the lane do.
-fn stand_by(channel: &OwnedFd, started: Option<Started>) -> ! {
+fn stand_by(channel: &OwnedFd, started: Option<Started>, planted: Option<Planted>) -> ! {
     let Ok(children) = signal::block_and_watch(&[Signal::CHILD.as_raw()]) else { process::exit_now(125) };
     let mut command = started.map(|started| started.pid);
     let mut end: Option<Instant> = None;
     loop {
-        reap(channel, &mut command);
+        reap(channel, &mut command, planted.as_ref());
         if end.is_some_and(|end| alone() || Instant::now() >= end) {
             let _ = process::kill(-1, Signal::KILL.as_raw());
             process::exit_now(0)
@@ -206,13 +214,18 @@ fn stand_by(channel: &OwnedFd, started: Option<Started>) -> ! {
 }
 
 /// Collects every change of a child's state, and tells of the command's.
-fn reap(channel: &OwnedFd, command: &mut Option<i32>) {
+fn reap(channel: &OwnedFd, command: &mut Option<i32>, planted: Option<&Planted>) {
     while let Ok(Some((pid, status))) = process::wait(Which::Any, false, true) {
         if Some(pid) != *command {
             continue;
         }
+        let ended = matches!(status, Status::Exited(_) | Status::Killed(_));
+        if let (true, Some(planted)) = (ended, planted) {
+            // Before anybody hears of the end.
+            planted.revoke();
+        }
         let _ = fdpass::send(channel, &FromInside::Changed(status).encode(), &[]);
-        if matches!(status, Status::Exited(_) | Status::Killed(_)) {
+        if ended {
             *command = None;
             if alone() {
                 let _ = fdpass::send(channel, &FromInside::Alone.encode(), &[]);

@@ -225,7 +225,7 @@ fn take_on(walls: &Walls, channel: BorrowedFd<'_>) -> Result<()> {
     if !walls.fence.is_empty() {
         walls.fence.enforce().step(Stage::Walls, "take on the Landlock domain")?;
     }
-    let reports = walls.emulate_rename;
+    let reports = walls.reports();
     let listener = filter::compile(walls).install(reports).step(Stage::Walls, "seccomp filter")?;
     if let Some(listener) = listener {
         fdpass::send(channel, &FromInside::Listener.encode(), &[listener.as_fd()])

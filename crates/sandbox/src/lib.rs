@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`plan`] (what is to be built, as data) → [`view`] (facts of the host become that
 //! plan) → [`filter`] (the seccomp table) → [`spawn`] (outer) → `init` (inner) → [`supervise`] (from
-//! outside, while it runs) → [`notify`] and `rename` (calls carried out for the lane) → [`freeze`] (a live lane stands still) →
+//! outside, while it runs) → [`notify`], `rename` and `trace` (calls carried out for the lane, and calls that are reported) → [`freeze`] (a live lane stands still) →
 //! [`reach`] (its view from outside).
 //!
 //! Invariants: a wall that was asked for and cannot be built ends the start, nothing is executed; nothing
@@ -27,10 +27,12 @@ pub mod reach;
 mod rename;
 pub mod report;
 mod rootfs;
+pub mod secret;
 pub mod seen;
 pub mod spawn;
 pub mod supervise;
+mod trace;
 pub mod view;
 
 pub use error::{Error, Result};
-pub use plan::{Command, Ground, Mode, Op, Plan, Walls};
+pub use plan::{Command, Ground, Mode, Op, Plan, Trace, Walls};

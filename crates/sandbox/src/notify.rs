@@ -10,14 +10,16 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use kernel::desk::Desk;
 use kernel::process::{self, Child, Forked, Namespaces};
-use kernel::seccomp::{self, Reply};
+use kernel::seccomp::{self, Notification, Reply};
 use kernel::{Errno, fdpass};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Result, Stage, Step as _};
 use crate::rename::{self, Carried, End, Journal, Slot};
+use crate::seen::Seen;
 use crate::spawn::Handles;
+use crate::trace;
 
 /// The notifier, seen from the supervisor.
 #[derive(Debug)]
@@ -125,22 +127,31 @@ impl Notifier {
         self.socket.as_fd()
     }
 
-    /// What it tells: a rename that it carried out. `None` when it is gone.
-    pub fn hear(&self) -> Option<Carried> {
-        let mut buffer = vec![0u8; 16 << 10];
+    /// What it tells. `None` when it is gone.
+    pub fn hear(&self) -> Option<Told> {
+        let mut buffer = [0u8; 16 << 10];
         let (n, _) = fdpass::receive(&self.socket, &mut buffer).ok()??;
-        decode(&buffer[..n])
+        match buffer[..n].split_first()? {
+            (b'c', carried) => decode(carried).map(Told::Carried),
+            (_, seen) => Seen::decode(seen).map(Told::Seen),
+        }
     }
 
-    /// Ends it: a rename in flight is finished first, so that the tree is whole.
-    pub fn end(self) {
-        let Notifier { process, socket } = self;
-        drop(socket);
-        let mut fds = [PollFd::from_borrowed_fd(process.pidfd.as_fd(), PollFlags::IN)];
+    /// Ends it: a rename in flight is finished first, so that the tree is whole. What it has yet to tell is told.
+    pub fn end(self, told: &mut dyn FnMut(Told)) {
+        let Notifier { process, socket } = &self;
+        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
         let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
-        if rustix::event::poll(&mut fds, Some(&patience)) == Ok(0) {
-            // The journal is there for the next command.
-            let _ = process::kill_pidfd(&process.pidfd, rustix::process::Signal::KILL);
+        loop {
+            let mut fds = [PollFd::new(socket, PollFlags::IN)];
+            if rustix::event::poll(&mut fds, Some(&patience)) == Ok(0) {
+                // The journal is there for the next command.
+                let _ = process::kill_pidfd(&process.pidfd, rustix::process::Signal::KILL);
+            }
+            match self.hear() {
+                Some(last) => told(last),
+                None => break,
+            }
         }
         let _ = process::wait(process::Which::Pidfd(process.pidfd.as_fd()), true, false);
     }
@@ -151,8 +162,18 @@ impl Notifier {
     }
 }
 
+/// What a notifier has to tell.
+#[derive(Debug)]
+pub enum Told {
+    /// A rename that it carried out.
+    Carried(Carried),
+    /// Something for the record.
+    Seen(Seen),
+}
+
 fn encode(carried: &Carried) -> Vec<u8> {
-    let mut bytes = carried.entries.to_le_bytes().to_vec();
+    let mut bytes = vec![b'c'];
+    bytes.extend_from_slice(&carried.entries.to_le_bytes());
     bytes.extend_from_slice(&carried.millis.to_le_bytes());
     bytes.extend_from_slice(&(carried.from.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&carried.from);
@@ -243,6 +264,10 @@ impl Hands<'_> {
             if !seccomp::still_waits(fd, id) {
                 continue;
             }
+            if trace::is_ours(&noted.call) {
+                self.report(fd, &noted.call);
+                continue;
+            }
             match recovered.filter(|(of, _)| *of == id).map(|(_, end)| end) {
                 Some(End::Done) => self.reply(fd, id, Reply::Done(0), None),
                 Some(End::Failed(errno)) => self.reply(fd, id, Reply::Fail(errno), None),
@@ -302,9 +327,23 @@ impl Hands<'_> {
     /// Takes one call and answers it.
     fn take(&self, listener: &Listener) {
         let Ok(Some(call)) = self.desk.receive(listener.slot, &listener.fd) else { return };
+        if trace::is_ours(&call) {
+            return self.report(&listener.fd, &call);
+        }
         let slot = Slot { desk: self.desk, number: listener.slot };
         let (reply, carried) = rename::answer(&listener.fd, &call, &slot, &self.journal);
         self.reply(&listener.fd, call.id, reply, carried);
+    }
+
+    /// Answers a call that is only reported, and tells of it once the caller goes on.
+    fn report(&self, listener: &OwnedFd, call: &Notification) {
+        let (reply, seen) = trace::answer(self.journal.proc(), call);
+        // What was read of the caller is its own only as long as it waits.
+        let seen = seen.filter(|_| seccomp::still_waits(listener, call.id));
+        let _ = seccomp::reply(listener, call.id, reply);
+        if let Some(seen) = seen {
+            let _ = fdpass::send(self.socket, &[b"s", seen.encode().as_slice()].concat(), &[]);
+        }
     }
 
     fn reply(&self, listener: &OwnedFd, id: u64, reply: Reply, carried: Option<Carried>) {
@@ -325,7 +364,7 @@ impl Hands<'_> {
 /// without a command; this runs inside its namespaces.
 pub fn recover_renames(handles: &Handles, journal_dir: &OwnedFd) -> Result<()> {
     // It recovers before it serves: when it hears the end of the channel, that is done.
-    Notifier::start(handles, journal_dir, &Listeners::new()?)?.end();
+    Notifier::start(handles, journal_dir, &Listeners::new()?)?.end(&mut |_| {});
     if has_journal(journal_dir) {
         return Err(kernel::Error::new("rename", rename::NAME, Errno::BUSY))
             .step(Stage::Supervise, "recover a rename");

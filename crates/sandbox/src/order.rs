@@ -16,7 +16,8 @@ use rustix::fs::MemfdFlags;
 
 use crate::error::{Result, Stage, Step as _};
 use crate::mask::Absent;
-use crate::plan::{Command, Op, Walls};
+use crate::plan::{Command, Op, Trace, Walls};
+use crate::secret::Secret;
 
 /// The rest of a plan, with the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +97,10 @@ impl Order {
                 out.bytes(value.as_bytes());
             });
             out.path(&command.cwd);
+            out.list(&command.secrets, |out, secret| {
+                out.bytes(secret.name.as_bytes());
+                out.bytes(&secret.value);
+            });
         }
         out.0
     }
@@ -110,7 +115,12 @@ impl Order {
                 let name = OsString::from_vec(from.bytes()?.to_vec());
                 Some((name, OsString::from_vec(from.bytes()?.to_vec())))
             })?;
-            Some(Command { argv, env, cwd: from.path()? })
+            let cwd = from.path()?;
+            let secrets = from.list(|from| {
+                let name = String::from_utf8(from.bytes()?.to_vec()).ok()?;
+                Some(Secret { name, value: from.bytes()?.to_vec() })
+            })?;
+            Some(Command { argv, env, cwd, secrets })
         } else {
             None
         };
@@ -146,8 +156,10 @@ impl Writer {
     }
 
     fn walls(&mut self, walls: &Walls) {
-        let Walls { emulate_rename, nest, fence } = walls;
-        for on in [*emulate_rename, *nest, fence.files, fence.abstract_sockets, fence.signals] {
+        let Walls { emulate_rename, nest, fence, trace } = walls;
+        let traced = [trace.refusals, trace.execs, trace.reads];
+        let fenced = [fence.files, fence.abstract_sockets, fence.signals];
+        for on in [*emulate_rename, *nest].into_iter().chain(traced).chain(fenced) {
             self.flag(on);
         }
         self.list(&fence.rules, |out, (path, access)| {
@@ -156,6 +168,7 @@ impl Writer {
                 Access::Read => b'r',
                 Access::Touch => b't',
                 Access::Devices => b'd',
+                Access::Add => b'a',
                 Access::Write => b'w',
             });
         });
@@ -302,6 +315,7 @@ impl<'b> Reader<'b> {
 
     fn walls(&mut self) -> Option<Walls> {
         let (emulate_rename, nest) = (self.flag()?, self.flag()?);
+        let trace = Trace { refusals: self.flag()?, execs: self.flag()?, reads: self.flag()? };
         let (files, abstract_sockets, signals) = (self.flag()?, self.flag()?, self.flag()?);
         let rules = self.list(|from| {
             let path = from.path()?;
@@ -309,12 +323,13 @@ impl<'b> Reader<'b> {
                 b'r' => Access::Read,
                 b't' => Access::Touch,
                 b'd' => Access::Devices,
+                b'a' => Access::Add,
                 b'w' => Access::Write,
                 _ => return None,
             };
             Some((path, access))
         })?;
-        Some(Walls { emulate_rename, nest, fence: Domain { files, abstract_sockets, signals, rules } })
+        Some(Walls { emulate_rename, nest, trace, fence: Domain { files, abstract_sockets, signals, rules } })
     }
 
     fn op(&mut self) -> Option<Op> {
@@ -415,11 +430,14 @@ mod tests {
             argv: vec!["sh".into(), OsString::from_vec(b"\xfe".to_vec())],
             env: vec![("A".into(), "".into())],
             cwd: "/c".into(),
+            secrets: vec![Secret { name: "KEY".into(), value: vec![0, 255] }],
         };
         let rules = [Access::Read, Access::Touch, Access::Devices, Access::Write];
         let rules = rules.into_iter().map(|access| (PathBuf::from("/r"), access)).collect();
         let fence = Domain { files: true, abstract_sockets: false, signals: true, rules };
-        Order { ops, walls: Walls { emulate_rename: true, nest: false, fence }, command: Some(command) }
+        let trace = Trace { refusals: true, execs: false, reads: true };
+        let walls = Walls { emulate_rename: true, nest: false, fence, trace };
+        Order { ops, walls, command: Some(command) }
     }
 
     #[test]

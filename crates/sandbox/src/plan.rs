@@ -11,6 +11,7 @@ use kernel::mountspec::{MountSpec, MountWhat};
 use kernel::process::Namespaces;
 
 use crate::mask::Absent;
+use crate::secret::Secret;
 
 /// Who enters the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +92,8 @@ pub struct Command {
     pub env: Vec<(OsString, OsString)>,
     /// Working directory inside.
     pub cwd: PathBuf,
+    /// Secrets that are there for it alone.
+    pub secrets: Vec<Secret>,
 }
 
 /// Everything about a sandbox but the command.
@@ -118,6 +121,26 @@ pub struct Walls {
     pub nest: bool,
     /// The Landlock domain; an empty one is not taken on.
     pub fence: Domain,
+    /// What its filter reports for the record.
+    pub trace: Trace,
+}
+
+/// What is reported for the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Trace {
+    /// Calls that are refused. They are rare, so that it costs nothing.
+    pub refusals: bool,
+    /// Programs that are started, with their arguments.
+    pub execs: bool,
+    /// Files that are opened.
+    pub reads: bool,
+}
+
+impl Walls {
+    /// True where somebody has to listen.
+    pub fn reports(&self) -> bool {
+        self.emulate_rename || self.trace != Trace::default()
+    }
 }
 
 /// What can be begun before the lane is known.
@@ -219,6 +242,8 @@ impl fmt::Display for Plan {
         let said = [
             (self.walls.emulate_rename, ", directory renames carried out by the supervisor"),
             (self.walls.nest, ", nested sandboxes allowed"),
+            (self.walls.trace.execs, ", programs that are started are reported"),
+            (self.walls.trace.reads, ", files that are opened are reported"),
             (self.walls.fence.files, ", a fence around files"),
             (self.walls.fence.abstract_sockets, ", abstract sockets of the host shut"),
             (self.walls.fence.signals, ", signals to others shut"),

@@ -70,6 +70,14 @@ impl Rootfs {
         Ok(())
     }
 
+    /// Attaches secrets, last of all.
+    pub(crate) fn plant(
+        &mut self,
+        secrets: &[crate::secret::Secret],
+    ) -> crate::Result<Option<crate::secret::Planted>> {
+        crate::secret::plant(secrets, |made| self.attach(made, Path::new(crate::secret::AT), true))
+    }
+
     /// Makes it the root of this process; the host's is out of reach from here on.
     pub(crate) fn enter(self) -> crate::Result<()> {
         mount::pivot(&self.root).step(Stage::Mounts, "enter the new root")

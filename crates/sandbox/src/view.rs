@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, FileType};
 
 use crate::error::{Result, Stage, Step as _};
 use crate::mask::Absent;
-use crate::plan::{Ground, Mode, Op, Plan, Walls};
+use crate::plan::{Ground, Mode, Op, Plan, Trace, Walls};
 
 /// Device nodes that a lane sees.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -143,6 +143,10 @@ pub struct Request {
     pub read_write: Vec<PathBuf>,
     /// Paths to hide: the state directory, layer directories, credentials of the system, `--hide`.
     pub hide: Vec<PathBuf>,
+    /// What is reported for the record.
+    pub trace: Trace,
+    /// A directory of the host's and the place inside where it can only be added to.
+    pub add_only: Option<(PathBuf, PathBuf)>,
     /// Directory renames are carried out for the lane.
     pub emulate_rename: bool,
     /// Sandboxes may nest inside.
@@ -190,8 +194,16 @@ pub fn plan(host: &HostFacts, ground: Ground, request: &Request) -> Plan {
     trees.sort_by_key(|spec| spec.target.components().count());
     ops.extend(trees.into_iter().map(Op::Mount));
     ops.extend(request.hide.iter().map(|path| Op::Hide { at: path.clone() }));
-    let fence = fence(host.landlock, &ops, namespaces, request.nest);
-    let walls = Walls { emulate_rename: request.emulate_rename, nest: request.nest, fence };
+    let mut fence = fence(host.landlock, &ops, namespaces, request.nest);
+    if let Some((source, at)) = &request.add_only {
+        let what = MountWhat::Bind { source: source.clone(), recursive: false };
+        ops.push(Op::Mount(MountSpec { what, target: at.clone(), read_only: false, no_exec: true }));
+        if fence.files {
+            fence.rules.push((at.clone(), Access::Add));
+        }
+    }
+    let (emulate_rename, nest, trace) = (request.emulate_rename, request.nest, request.trace);
+    let walls = Walls { emulate_rename, nest, fence, trace };
     Plan { mode, namespaces, ops, ground, walls }
 }
 

@@ -1,5 +1,7 @@
 //! `lane policy`.
 
+use std::path::PathBuf;
+
 use engine::policy::{Keep, Policy, Scope};
 
 use super::Context;
@@ -24,13 +26,86 @@ pub(crate) struct Args {
 enum What {
     /// Print what holds, and where it stands.
     Show,
+    /// Look whether files of rules can be read: those that hold here, or FILE. Exit code 1 where one is refused.
+    Check {
+        /// Files to look at instead.
+        #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+        files: Vec<PathBuf>,
+    },
+    /// Print the rules of which your own file and the project's differ. Both hold at once.
+    Diff,
+    /// Allow something to a lane while it is live.
+    Grant {
+        /// The lane.
+        #[arg(value_name = "LANE")]
+        lane: String,
+        /// What is allowed: net:HOST.
+        #[arg(value_name = "WHAT")]
+        what: String,
+    },
 }
 
 /// Does what was asked for.
 pub(crate) fn run(context: &mut Context, args: &Args) -> Result<u8> {
-    match args.what {
+    match &args.what {
         What::Show => show(context),
+        What::Check { files } => check(context, files),
+        What::Diff => diff(context),
+        What::Grant { lane, what } => {
+            let engine = context.engine()?;
+            engine::ops::policy::grant(&engine, &context.dir(), lane, what)?;
+            Ok(exit_code::DONE)
+        }
     }
+}
+
+fn check(context: &mut Context, files: &[PathBuf]) -> Result<u8> {
+    let engine = context.engine()?;
+    let checked = engine::ops::policy::check(&engine, &context.dir(), files)?;
+    let code = if checked.iter().any(|file| file.is_bad()) { exit_code::NOT_DONE } else { exit_code::DONE };
+    let ui = &mut context.ui;
+    if ui.json {
+        ui.document(&wire::RulesChecked::new(&checked))?;
+        return Ok(code);
+    }
+    for file in checked.iter().filter(|file| file.says.is_some()) {
+        let path = report::path(&file.path);
+        let digest = file.digest.as_deref().and_then(|digest| digest.get(..12)).unwrap_or_default();
+        match &file.says {
+            Some(Err((line, why))) => {
+                let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+                let bad = ui.paint(Role::Bad, "refused");
+                ui.line(&format!("{path}{line} {bad}: {}", escape::name(why)))?;
+            }
+            _ => {
+                let good = ui.paint(Role::Good, "whole");
+                ui.line(&format!("{path} {good} ({digest})"))?;
+            }
+        }
+    }
+    if checked.iter().all(|file| file.says.is_none()) {
+        ui.say("there is no file of rules");
+    }
+    Ok(code)
+}
+
+fn diff(context: &mut Context) -> Result<u8> {
+    let engine = context.engine()?;
+    let compared = engine::ops::policy::compare(&engine, &context.dir())?;
+    let ui = &mut context.ui;
+    if ui.json {
+        ui.document(&wire::RulesCompared::new(&compared))?;
+        return Ok(exit_code::DONE);
+    }
+    for rule in &compared {
+        let side = |side: &Option<String>| side.as_ref().map_or("no rule".to_owned(), escape::name);
+        ui.line(&format!("{:<15} yours: {}", rule.rule, side(&rule.user)))?;
+        ui.line(&format!("{:<15} project: {}", "", side(&rule.project)))?;
+    }
+    if compared.is_empty() {
+        ui.say("your rules and the project's are the same");
+    }
+    Ok(exit_code::DONE)
 }
 
 fn show(context: &mut Context) -> Result<u8> {

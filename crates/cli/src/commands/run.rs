@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use engine::launch::Traced;
 use engine::ops::run::{RunAnswer, RunRequest};
 use engine::view::{Exit, Net, Strategy};
 use engine::watch::{Checkpoints, Watching};
@@ -74,6 +75,24 @@ pub(crate) struct Args {
     /// Where the lane's writes go; `tmpfs` keeps them in memory and forgets them at the end.
     #[arg(long, value_name = "WHERE", value_parser = ["disk", "tmpfs"], default_value = "disk")]
     upper: String,
+
+    /// A secret for this command alone, at /run/secrets/NAME until it ends: NAME=file:PATH, NAME=env:VAR or NAME=cmd:COMMAND. The
+    /// command finds its place in NAME_FILE (may be given again).
+    #[arg(long, value_name = "NAME=FROM")]
+    secret: Vec<OsString>,
+
+    /// Hand out what the command puts into /out (also in LANE_OUT) to DIR on the host when it ends. Inside it can only be added to; on the host
+    /// nothing that is there is replaced.
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    out: Option<PathBuf>,
+
+    /// Record every program that is started inside, with its arguments.
+    #[arg(long)]
+    trace_exec: bool,
+
+    /// Record which files of the project are opened, and attempts on what is hidden; what that cost is told at the end.
+    #[arg(long)]
+    trace_reads: bool,
 
     /// Print mounts, walls and strategy, and run nothing.
     #[arg(long, alias = "show-binds")]
@@ -171,9 +190,15 @@ pub(crate) fn variable(word: &OsString) -> Result<(OsString, Option<OsString>)> 
     Ok((OsString::from_vec(name.to_vec()), value))
 }
 
+fn secret(word: &OsString) -> Result<engine::secrets::Wish> {
+    // Not the word itself: somebody may have written the value.
+    engine::secrets::Wish::parse(word).map_err(|why| CliError::Usage(format!("--secret: {why}")))
+}
+
 /// Runs, reports, passes the exit code on.
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let env = args.env.iter().map(variable).collect::<Result<Vec<_>>>()?;
+    let secrets = args.secret.iter().map(secret).collect::<Result<Vec<_>>>()?;
     let request = RunRequest {
         dir: context.dir(),
         name: args.name,
@@ -193,6 +218,9 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         nest: args.nest,
         watching: Watching { when: args.checkpoints, interval: args.checkpoint_interval },
         on_record: context.ui.json,
+        secrets,
+        out: args.out,
+        trace: Traced { execs: args.trace_exec, reads: args.trace_reads },
     };
     let engine = context.engine()?;
     if args.show_plan {
@@ -243,6 +271,29 @@ pub(crate) fn report(context: &mut Context, answer: &RunAnswer) -> Result<u8> {
         ui.say(&format!("  {line}"));
     }
     progress::say_drift(ui, &answer.drift);
+    if let Some(handed) = &answer.handed {
+        ui.say(&format!(
+            "handed out: {} files, {}, to {}",
+            handed.files,
+            report::bytes(handed.bytes),
+            report::path(&handed.at),
+        ));
+        for (path, why) in &handed.left_out {
+            ui.warn(&format!(
+                "not handed out: {} ({})",
+                crate::escape::name(path.as_bytes()),
+                crate::escape::name(why)
+            ));
+        }
+    }
+    if let Some(reads) = answer.reads {
+        ui.say(&format!(
+            "opened: {} files of the project in {} calls; they waited {} for the trace, and for two switches between processes each",
+            reads.files,
+            reads.calls,
+            report::millis(reads.waited_us as f64 / 1000.0),
+        ));
+    }
     for line in render::refusals(ui, &answer.refused, CLOSING) {
         ui.say(&line.replace("LANE", &answer.lane.name));
     }

@@ -1,5 +1,6 @@
 //! Rules on the wire.
 
+use engine::ops::policy::{Checked, Compared};
 use engine::policy::{Keep, Policy, PolicyFile, Rule, Scope};
 use serde::Serialize;
 
@@ -74,5 +75,60 @@ impl File {
             max_files: keep.max_files.as_ref().map(most),
             max_bytes: keep.max_bytes.as_ref().map(most),
         }
+    }
+}
+
+/// The answer of `policy check`.
+#[derive(Debug, Serialize)]
+pub(crate) struct RulesChecked {
+    clean: bool,
+    files: Vec<CheckedFile>,
+}
+
+#[derive(Debug, Serialize)]
+struct CheckedFile {
+    path: String,
+    there: bool,
+    blake3: Option<String>,
+    line: Option<usize>,
+    problem: Option<String>,
+}
+
+impl RulesChecked {
+    pub(crate) fn new(checked: &[Checked]) -> RulesChecked {
+        let file = |file: &Checked| {
+            let (line, problem) = match &file.says {
+                Some(Err((line, why))) => (*line, Some(why.clone())),
+                _ => (None, None),
+            };
+            let (there, blake3) = (file.says.is_some(), file.digest.clone());
+            CheckedFile { path: path(&file.path).0, there, blake3, line, problem }
+        };
+        let clean = !checked.iter().any(Checked::is_bad);
+        RulesChecked { clean, files: checked.iter().map(file).collect() }
+    }
+}
+
+/// The answer of `policy diff`.
+#[derive(Debug, Serialize)]
+pub(crate) struct RulesCompared {
+    rules: Vec<ComparedRule>,
+}
+
+#[derive(Debug, Serialize)]
+struct ComparedRule {
+    rule: &'static str,
+    user: Option<String>,
+    project: Option<String>,
+}
+
+impl RulesCompared {
+    pub(crate) fn new(compared: &[Compared]) -> RulesCompared {
+        let rule = |rule: &Compared| ComparedRule {
+            rule: rule.rule,
+            user: rule.user.clone(),
+            project: rule.project.clone(),
+        };
+        RulesCompared { rules: compared.iter().map(rule).collect() }
     }
 }

@@ -27,7 +27,45 @@ pub(crate) struct Ran {
     home_changes: u64,
     drift: Vec<Drift>,
     refused: Vec<Refused>,
+    reads: Option<Reads>,
+    handed: Option<Handed>,
     next: Vec<String>,
+}
+
+/// What was handed out.
+#[derive(Debug, Serialize)]
+struct Handed {
+    at: String,
+    files: u64,
+    bytes: u64,
+    left_out: Vec<NotHanded>,
+}
+
+#[derive(Debug, Serialize)]
+struct NotHanded {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_bytes: Option<String>,
+    why: String,
+}
+
+impl Handed {
+    fn new(handed: &engine::artifacts::Handed) -> Handed {
+        let left_out = handed.left_out.iter().map(|(path, why)| {
+            let (path, path_bytes) = super::text(path.as_bytes());
+            NotHanded { path, path_bytes, why: why.clone() }
+        });
+        let (at, files, bytes) = (path(&handed.at).0, handed.files, handed.bytes);
+        Handed { at, files, bytes, left_out: left_out.collect() }
+    }
+}
+
+/// What tracing files amounted to.
+#[derive(Debug, Serialize)]
+struct Reads {
+    calls: u64,
+    files: u64,
+    waited_us: u64,
 }
 
 impl Ran {
@@ -42,6 +80,12 @@ impl Ran {
             home_changes: answer.home_changes,
             drift: answer.drift.iter().map(Drift::new).collect(),
             refused: answer.refused.iter().map(Refused::new).collect(),
+            reads: answer.reads.map(|reads| Reads {
+                calls: reads.calls,
+                files: reads.files,
+                waited_us: reads.waited_us,
+            }),
+            handed: answer.handed.as_ref().map(Handed::new),
             next: answer.next.iter().map(report::command).collect(),
         }
     }

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
 
 mod apply;
+mod artifacts;
 mod attacks;
 mod branches;
 mod drift;
@@ -20,6 +21,7 @@ mod listings;
 mod live;
 mod names;
 mod refusals;
+mod secrets;
 mod several;
 mod streams;
 mod supervision;

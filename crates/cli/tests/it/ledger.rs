@@ -146,3 +146,87 @@ fn a_supervisor_that_is_killed_leaves_what_had_happened_a_second_before() {
         assert!(world.ok(&["fsck"]).out().contains("lane.db: whole"));
     });
 }
+
+#[test]
+fn a_call_that_is_refused_is_told_with_its_rule_and_the_flag_that_would_allow_it() {
+    each(|world| {
+        world.lane("work");
+        let script = "mount -t tmpfs x /mnt; unshare -r true; chroot / true; echo done";
+        let ran = world.ok(&["run", "-n", "work", "--", "sh", "-c", script]);
+        assert!(ran.err().contains("refused syscall mount /mnt by mount"), "{ran}");
+        let refused = records(world, &["work", "--kind", "refused"]);
+        let calls: Vec<&str> = refused.iter().filter_map(|r| r["data"]["call"].as_str()).collect();
+        for call in ["mount", "unshare", "chroot"] {
+            assert!(calls.contains(&call), "{call} is not in {calls:?}");
+        }
+        assert_eq!(records(world, &["--path", "/mnt"])[0]["data"]["call"], "mount");
+        let why = world.json(&["why", "work"]);
+        let mount = why["refusals"].as_array().expect("a list").iter().find(|r| r["what"] == "mount /mnt");
+        let mount = mount.expect("the mount");
+        assert_eq!((&mount["wall"], &mount["allow"]), (&"syscall".into(), &"--nest".into()));
+        // Nothing is said of it where nothing was refused.
+        let quiet = world.ok(&["run", "-n", "work", "--", "true"]);
+        assert!(!quiet.err().contains("refused"), "{quiet}");
+    });
+}
+
+#[test]
+fn a_call_that_is_refused_a_thousand_times_is_one_record_with_a_number() {
+    each(|world| {
+        let script = "import ctypes\nlibc = ctypes.CDLL(None)\nfor _ in range(1000): libc.umount(b'/proc')\n";
+        world.ok(&["run", "-n", "work", "--", "python3", "-c", script]);
+        let refused = records(world, &["--kind", "refused"]);
+        let times: u64 = refused.iter().map(|r| r["data"]["times"].as_u64().unwrap_or(1)).sum();
+        assert_eq!(times, 1000);
+        assert!(refused.len() < 100, "{} records", refused.len());
+    });
+}
+
+#[test]
+fn programs_are_traced_with_their_arguments_and_parents() {
+    each(|world| {
+        let script = "/bin/echo one 'two three'; (sh -c '/bin/echo deep; :'); /nonexistent/x; :";
+        world.ok(&["run", "-n", "work", "--trace-exec", "--", "sh", "-c", script]);
+        let execs = records(world, &["--kind", "exec"]);
+        let argv = |record: &Value| -> Vec<String> {
+            let words = record["data"]["argv"].as_array().expect("words").iter();
+            words.map(|word| word.as_str().expect("text").to_owned()).collect()
+        };
+        let one = execs.iter().find(|r| argv(r) == ["/bin/echo", "one", "two three"]).expect("the first");
+        let inner = execs.iter().find(|r| argv(r)[0] == "sh" && argv(r)[2].starts_with("/bin/echo deep"));
+        let inner = inner.expect("the shell in it");
+        let deep = execs.iter().find(|r| argv(r) == ["/bin/echo", "deep"]).expect("the last");
+        assert_eq!(deep["data"]["parent"], inner["data"]["pid"]);
+        assert_ne!(one["data"]["parent"], inner["data"]["pid"]);
+        assert!(!execs.iter().any(|r| r["path"] == "/nonexistent/x"), "what is not there was not started");
+        // Without the wish nothing is traced.
+        world.ok(&["run", "-n", "plain", "--", "sh", "-c", "/bin/echo x; :"]);
+        assert!(records(world, &["plain", "--kind", "exec"]).is_empty());
+    });
+}
+
+#[test]
+fn files_of_the_project_that_were_opened_are_traced_and_attempts_on_what_is_hidden() {
+    each(|world| {
+        world.env.mkdir(&world.env.home().join(".ssh"));
+        world.env.write(&world.env.home().join(".ssh/id_rsa"), b"key");
+        let script = "cat README.md README.md src/lib.rs >/dev/null; cat ~/.ssh/id_rsa; echo x >new; cat /etc/passwd >/dev/null; :";
+        let ran = world.ok(&["run", "-n", "work", "--trace-reads", "--", "sh", "-c", script]);
+        assert!(ran.err().contains("opened: 3 files of the project in "), "{ran}");
+        let open = records(world, &["--kind", "open"]);
+        let mut paths: Vec<(String, bool)> = open
+            .iter()
+            .map(|r| {
+                let path = r["path"].as_str().expect("a path");
+                let path = path.strip_prefix(world.project.to_str().expect("text")).expect("in the project");
+                (path.to_owned(), r["data"]["write"] == true)
+            })
+            .collect();
+        paths.sort();
+        let expected = [("/README.md", false), ("/new", true), ("/src/lib.rs", false)];
+        assert_eq!(paths, expected.map(|(path, write)| (path.to_owned(), write)));
+        let refused = records(world, &["--kind", "refused"]);
+        let key = world.env.home().join(".ssh/id_rsa");
+        assert!(refused.iter().any(|r| r["path"] == key.to_str().expect("text")), "{refused:?}");
+    });
+}

@@ -227,3 +227,40 @@ fn what_holds_and_where_it_stands_is_shown() {
         assert_eq!(project.unwrap()["verify"]["argv"], json!(["/bin/sh", "-c", "make check"]));
     });
 }
+
+#[test]
+fn files_of_rules_are_looked_at_and_compared_without_a_keep() {
+    once(|world| {
+        world.ok(&["policy", "check"]);
+        world.env.write(&world.project.join("lane.toml"), b"[keep]\nmax_files = 3\n");
+        let checked = world.json(&["policy", "check"]);
+        let project = checked["files"].as_array().expect("a list").iter().find(|file| file["there"] == true);
+        assert_eq!(project.expect("a file")["blake3"].as_str().map(str::len), Some(64));
+        let compared = world.json(&["policy", "diff"]);
+        assert_eq!(compared["rules"][0]["rule"], "keep.max_files");
+        assert_eq!(
+            (&compared["rules"][0]["user"], &compared["rules"][0]["project"]),
+            (&serde_json::Value::Null, &"3".into())
+        );
+        // A run says which files held.
+        world.ok(&["run", "-n", "work", "--", "true"]);
+        let records = world.ok(&["ledger", "work", "--kind", "policy", "--json"]).out();
+        assert!(records.contains("lane.toml") && records.contains("blake3"), "{records}");
+        world.env.write(&world.project.join("lane.toml"), b"[keep]\nmax_flies = 3\n");
+        let said = world.run(&["policy", "check"]).expect_code(1);
+        assert!(said.out().contains("lane.toml:2 refused"), "{said}");
+        world.run(&["policy", "check", "/nonexistent.toml"]).expect_code(1);
+        world.run(&["policy", "diff"]).expect_code(1);
+    });
+}
+
+#[test]
+fn what_cannot_be_granted_says_why() {
+    once(|world| {
+        world.lane("work");
+        let said = world.run(&["policy", "grant", "work", "net:example.com"]).expect_code(1);
+        assert!(said.err().contains("it is not live"), "{said}");
+        let said = world.run(&["policy", "grant", "work", "everything"]).expect_code(1);
+        assert!(said.err().contains("net:HOST"), "{said}");
+    });
+}

@@ -207,6 +207,8 @@ fn every_documented_shape_is_what_the_verbs_answer() {
         let limited = ["run", "-n", "one", "--timeout", "100ms", "--json", "--", "sleep", "60"];
         let limited = world.run(&limited).expect_code(124);
         is("ran", &serde_json::from_slice(&limited.stdout).expect("a document"));
+        is("policy-check", &world.json(&["policy", "check"]));
+        is("policy-diff", &world.json(&["policy", "diff"]));
         is("why", &world.json(&["why"]));
         is("fsck", &world.json(&["fsck"]));
         let records = world.ok(&["ledger", "--json"]).out();

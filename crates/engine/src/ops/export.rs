@@ -96,6 +96,7 @@ pub fn export(engine: &Engine, request: &ExportRequest) -> Result<ExportAnswer> 
     let deltas = lane.changes()?;
     let targets = targets(engine, request, &lane, &view, &deltas)?;
     let guarded = guarding::of_lane(&lane, &deltas)?;
+    crate::leaks::check_all(&lane)?;
     let mut answer = ExportAnswer {
         lane: view,
         target: PathBuf::new(),

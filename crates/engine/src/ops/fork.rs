@@ -256,6 +256,7 @@ fn make(
     let at_home = home.take_home(&parent.home, lane::mount_mode(), &mut told)?;
     made.spend(&crate::launch::home_dir().unwrap_or_default(), at_home);
     home.take_base(&parent.home)?;
+    crate::leaks::hand_on(&parent.home, home)?;
     let child = lane::open(engine, row.clone())?;
     match from {
         From::Snapshot(id) => begin_at(engine, parent, &child, *id, &mut made)?,

@@ -16,6 +16,7 @@ pub mod list;
 pub mod log;
 pub mod new;
 pub mod overlap;
+pub mod policy;
 pub mod recover_lane;
 pub mod restore;
 pub mod run;

@@ -10,17 +10,19 @@ use kernel::process::{self, Forked};
 use sandbox::control;
 use serde_json::json;
 
+use crate::artifacts::Handed;
 use crate::describe;
 use crate::drive::{self, Driven, End, Options, Told};
 use crate::engine::{Engine, done};
 use crate::error::{Doing as _, EngineError, Result};
 use crate::find;
-use crate::happened::Sink;
+use crate::happened::{ReadsView, Sink};
 use crate::lane::{self, OpenLane};
-use crate::launch::{self, Wishes};
+use crate::launch::{self, Traced, Wishes};
 use crate::missed;
 use crate::monitor::{Event, Monitor, Silent};
 use crate::ops::new::{self, NewRequest, Recorded};
+use crate::secrets;
 use crate::stores;
 use crate::view::{Cost, DriftView, Exit, LaneView, Net, Next, PlanView, RootChanges, Strategy};
 use crate::watch::{Checkpoints, Watching};
@@ -66,6 +68,12 @@ pub struct RunRequest {
     pub watching: Watching,
     /// Where a live lane is joined: the answer is to tell of the run as the ledger does, so it is not left to a slip.
     pub on_record: bool,
+    /// What is reported for the record beside what is refused.
+    pub trace: Traced,
+    /// Secrets for the command alone.
+    pub secrets: Vec<secrets::Wish>,
+    /// Where artifacts are handed out.
+    pub out: Option<PathBuf>,
 }
 
 /// What a run did.
@@ -89,6 +97,10 @@ pub struct RunAnswer {
     pub next: Vec<Next>,
     /// What was refused in it, each once.
     pub refused: Vec<Refusal>,
+    /// What tracing the files that were opened amounted to, where they were traced.
+    pub reads: Option<ReadsView>,
+    /// What was handed out.
+    pub handed: Option<Handed>,
 }
 
 /// How long a run waits for another command that is making, starting or ending the same lane.
@@ -202,13 +214,16 @@ pub(crate) fn join(
     };
     let walls_wished = !(request.ro.is_empty() && request.bind.is_empty() && request.hide.is_empty());
     let nests = request.nest && !live.walls.nest;
-    if walls_wished || nests || request.detach || request.rm {
+    let secret = !request.secrets.is_empty() || request.out.is_some();
+    if walls_wished || nests || secret || request.detach || request.rm {
         let wish = if request.detach {
             "--detach"
         } else if request.rm {
             "--rm"
         } else if nests {
             "--nest"
+        } else if secret {
+            "--secret and --out"
         } else {
             "--ro, --bind and --hide"
         };
@@ -294,7 +309,8 @@ fn start(
     let options = Options {
         timeout: request.timeout,
         live: false,
-        passing: request.rm,
+        // What is to be handed out stands in the lane's directory until it is.
+        passing: request.rm && request.out.is_none(),
         unrecorded,
         early,
         watching: watching(request),
@@ -400,6 +416,8 @@ fn removed(
         drift: Vec::new(),
         next: Vec::new(),
         refused: refusals(driven.told.as_ref()),
+        reads: driven.told.as_ref().and_then(|told| told.reads),
+        handed: driven.told.as_ref().and_then(|told| told.handed.clone()),
     })
 }
 
@@ -427,6 +445,8 @@ fn answer(
             drift: Vec::new(),
             next: vec![Next::Show(lane.row.name.clone())],
             refused: refusals(told),
+            reads: told.and_then(|told| told.reads),
+            handed: told.and_then(|told| told.handed.clone()),
         }
     })
 }
@@ -472,6 +492,8 @@ fn looked_at(
         drift,
         next,
         refused: refusals(told),
+        reads: told.and_then(|told| told.reads),
+        handed: told.and_then(|told| told.handed.clone()),
     })
 }
 
@@ -524,6 +546,8 @@ fn detached(
                 drift: Vec::new(),
                 next: vec![Next::Exec(name.clone()), Next::Show(name.clone()), Next::Stop(name)],
                 refused: Vec::new(),
+                reads: None,
+                handed: None,
             })
         }
     }
@@ -587,6 +611,9 @@ fn wishes(request: &RunRequest) -> Wishes {
         env: request.env.clone(),
         net: request.net,
         presets: request.presets.clone(),
+        trace: request.trace,
+        secrets: request.secrets.clone(),
+        out: request.out.clone(),
         nest: request.nest,
     }
 }

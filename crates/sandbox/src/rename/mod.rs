@@ -32,7 +32,8 @@ use rustix::fs::{AtFlags, RenameFlags, StatxFlags};
 use rustix::thread::CapabilitySet;
 
 pub(crate) use journal::{End, Journal, NAME};
-use place::{Base, Place, is_dir, look, may_be_one_file, place, stat};
+pub(crate) use place::{Base, reach};
+use place::{Place, is_dir, look, may_be_one_file, place, stat};
 pub(crate) use recovery::recover;
 
 use crate::filter::{RENAME, RENAMEAT, RENAMEAT2};

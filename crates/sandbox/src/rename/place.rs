@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 /// What a relative path starts from.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Base {
+pub(crate) enum Base {
     Cwd,
     Fd(i32),
 }
@@ -39,7 +39,7 @@ impl Place {
 
 /// The caller's path as one that this process can use: absolute ones as they are (same root), relative
 /// ones through the caller's /proc entry.
-fn reach(tid: u32, base: Base, path: &[u8]) -> (bool, Vec<u8>) {
+pub(crate) fn reach(tid: u32, base: Base, path: &[u8]) -> (bool, Vec<u8>) {
     if path.starts_with(b"/") {
         return (false, path.to_vec());
     }

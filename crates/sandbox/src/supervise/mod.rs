@@ -20,7 +20,7 @@ use crate::control::{self, Request};
 use crate::error::{Error, Result, Stage, Step as _};
 use crate::leader::Streams;
 use crate::message::{FromInside, ToInside};
-use crate::notify::{Listeners, Notifier, is_dead};
+use crate::notify::{Listeners, Notifier, Told, is_dead};
 use crate::plan::Plan;
 use crate::rename::Carried;
 use crate::seen::Witness;
@@ -159,7 +159,11 @@ pub fn supervise(
     };
     let result = supervisor.run(signals);
     if let Some(notifier) = supervisor.notifier.take() {
-        notifier.end();
+        let (renames, witness) = (&mut supervisor.outcome.renames, &mut *supervisor.witness);
+        notifier.end(&mut |told| match told {
+            Told::Carried(carried) => renames.push(carried),
+            Told::Seen(seen) => witness.saw(seen),
+        });
     }
     if let (Lane::Joined { dir, .. }, None) = (&supervisor.lane, supervisor.outcome.status) {
         // The lane may have ended while it stood still, and its guard is gone or going: our leader stands still, too.
@@ -522,7 +526,8 @@ impl Supervisor<'_> {
     fn hear_notifier(&mut self) -> Result<()> {
         let Some(notifier) = &self.notifier else { return Ok(()) };
         match notifier.hear() {
-            Some(carried) => self.outcome.renames.push(carried),
+            Some(Told::Carried(carried)) => self.outcome.renames.push(carried),
+            Some(Told::Seen(seen)) => self.witness.saw(seen),
             None => {
                 // Killed by somebody on the host: the listeners are still ours, a new one recovers.
                 notifier.reap();

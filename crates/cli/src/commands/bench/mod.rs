@@ -8,6 +8,7 @@ mod fork;
 mod ground;
 mod history;
 mod image;
+mod ledger;
 mod process;
 mod review;
 mod row;
@@ -36,7 +37,7 @@ use crate::wire;
 /// Measure on this machine what a lane costs, against other tools and against no lane at all.
 ///
 /// `start` is making, entering, leaving, reading and dropping lanes; `tax` is building, checking and installing in
-/// one, `history` snapshots and going back to them, `review` looking at changes and keeping them. Both sides of a row run in the same rounds, in alternating order; figures are medians, the ratio has
+/// one, `history` snapshots and going back to them, `review` looking at changes and keeping them, `ledger` the record. Both sides of a row run in the same rounds, in alternating order; figures are medians, the ratio has
 /// the spread of nine in ten. docs/bench.md explains every row.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -76,6 +77,8 @@ enum Suite {
     History,
     /// Looking at changes and keeping them.
     Review,
+    /// Recording what happens in runs, and asking the record.
+    Ledger,
 }
 
 impl Suite {
@@ -85,6 +88,7 @@ impl Suite {
             Suite::Tax => "tax",
             Suite::History => "history",
             Suite::Review => "review",
+            Suite::Ledger => "ledger",
         }
     }
 }
@@ -99,7 +103,7 @@ const IMAGES: [&str; 2] = ["btrfs", "xfs"];
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let is_root = rustix::process::geteuid().is_root();
     check_ids(&args)?;
-    if !matches!(args.suite, Suite::Start | Suite::Review)
+    if !matches!(args.suite, Suite::Start | Suite::Review | Suite::Ledger)
         && is_root
         && let Some(code) = image::in_private(std::env::args_os().skip(1))
     {
@@ -116,6 +120,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         Suite::Tax => measure.tax(&ground, is_root),
         Suite::History => measure.history(&ground, is_root),
         Suite::Review => measure.review(&ground),
+        Suite::Ledger => measure.ledger(&ground),
     }
     let filesystem = ground.filesystem();
     drop(ground);
@@ -164,6 +169,14 @@ impl Measure<'_> {
 
     fn review(mut self, ground: &Ground) {
         for (id, what, target, measure) in review::ROWS {
+            self.one(&Promise { id: id.to_owned(), what, target }, |promise, rounds| {
+                measure(ground, promise, rounds)
+            });
+        }
+    }
+
+    fn ledger(mut self, ground: &Ground) {
+        for (id, what, target, measure) in ledger::ROWS {
             self.one(&Promise { id: id.to_owned(), what, target }, |promise, rounds| {
                 measure(ground, promise, rounds)
             });
@@ -267,6 +280,7 @@ fn check_ids(args: &Args) -> Result<()> {
     let known: Vec<String> = match args.suite {
         Suite::Start => start::ROWS.iter().map(|row| row.0.to_owned()).collect(),
         Suite::Review => review::ROWS.iter().map(|row| row.0.to_owned()).collect(),
+        Suite::Ledger => ledger::ROWS.iter().map(|row| row.0.to_owned()).collect(),
         Suite::Tax => {
             let clones = ON_CLONES.iter().map(|id| format!("{id}-clones"));
             tax::ROWS.iter().map(|row| row.0.to_owned()).chain(clones).collect()

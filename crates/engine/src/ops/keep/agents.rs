@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::error::{Doing as _, EngineError, Result};
 use crate::find;
 use crate::lane::{self, OpenLane, OpenRoot, RootDelta};
+use crate::leaks;
 use crate::monitor::{Event, Monitor};
 use crate::policy::{Gate, Planned};
 
@@ -71,6 +72,7 @@ pub(super) fn prepare(
     let old = CommitTree::new(old, bench.scratch.blobs()?);
     let new = CommitTree::new(bench.scratch.tree(&tip.commit)?, bench.scratch.blobs()?);
     let files = changed(old.items(), new.items());
+    leaks::check_commit(&lane, &new, files.iter().map(|file| &file.path))?;
     let guarded = guarded(&lane, &files, &old, &new)?;
     let asked = lane.locate_all(&project.asked, &request.paths)?;
     let names_one =

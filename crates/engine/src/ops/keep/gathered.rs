@@ -16,6 +16,7 @@ use crate::error::{EngineError, Result};
 use crate::find;
 use crate::keeping;
 use crate::lane::{self, OpenLane, RootDelta};
+use crate::leaks;
 use crate::monitor::{Event, Monitor};
 use crate::picking::{Asked, Asking, RootWish, Seen, wishes};
 use crate::policy::Gate;
@@ -118,6 +119,7 @@ pub(super) fn gather(
     for (((_, view, is_live, lane, lock), asked), want) in opened.into_iter().zip(located).zip(&wanted) {
         let deltas = lane.changes()?;
         deltas.iter().for_each(|delta| tell_parted(delta, monitor));
+        leaks::check_asked(&lane, &deltas, &asked)?;
         let drift = lane.drift(&deltas)?;
         let asking = Asking {
             is_everything: request.paths.is_empty(),
