@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use gix_imara_diff::{Algorithm, Diff, InternedInput, sources::byte_lines};
+use gix_imara_diff::{InternedInput, sources::byte_lines};
 
 use crate::sha1::{Sha1, hex};
+
+mod lines;
 
 /// Unchanged lines around a change.
 pub const CONTEXT: u32 = 3;
@@ -92,6 +94,9 @@ fn notes(old: &[u8], new: &[u8]) -> Vec<Note> {
         return notes;
     }
     let is_crlf = |content: &[u8]| {
+        if !content.contains(&b'\r') {
+            return content.contains(&b'\n').then_some(false);
+        }
         let newlines = content.iter().filter(|b| **b == b'\n').count();
         let crlf = content.windows(2).filter(|pair| pair == b"\r\n").count();
         (newlines > 0).then_some(crlf * 2 > newlines)
@@ -145,7 +150,7 @@ pub fn named_diff(name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> FileDi
         return FileDiff::default();
     }
     let input = InternedInput::new(byte_lines(old), byte_lines(new));
-    let mut diff = Diff::compute(Algorithm::Histogram, &input);
+    let mut diff = lines::compute(&input);
     diff.postprocess_lines(&input);
     let before = |i: u32| input.interner[input.before[i as usize]];
     let after = |i: u32| input.interner[input.after[i as usize]];

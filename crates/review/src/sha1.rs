@@ -1,23 +1,15 @@
 //! SHA-1, for the names that git gives to blobs and for short hunk ids. It protects nothing here:
-//! `git apply --binary` wants full blob names, and that is all it is used for (FIPS 180-4, 6.1).
+//! `git apply --binary` wants full blob names, and that is all it is used for (FIPS 180-4, 6.1). The processor's own instructions do it where it has them.
+
+use sha1::Digest as _;
 
 /// A running SHA-1.
 #[derive(Debug, Clone)]
-pub(crate) struct Sha1 {
-    state: [u32; 5],
-    block: [u8; 64],
-    filled: usize,
-    total: u64,
-}
+pub(crate) struct Sha1(sha1::Sha1);
 
 impl Sha1 {
     pub(crate) fn new() -> Sha1 {
-        Sha1 {
-            state: [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476, 0xC3D2_E1F0],
-            block: [0; 64],
-            filled: 0,
-            total: 0,
-        }
+        Sha1(sha1::Sha1::new())
     }
 
     /// The start of the name of a git blob of `len` bytes; the content follows through `update`.
@@ -27,68 +19,12 @@ impl Sha1 {
         sha
     }
 
-    pub(crate) fn update(&mut self, mut bytes: &[u8]) {
-        self.total = self.total.wrapping_add(bytes.len() as u64);
-        if self.filled > 0 {
-            let take = bytes.len().min(64 - self.filled);
-            self.block[self.filled..self.filled + take].copy_from_slice(&bytes[..take]);
-            self.filled += take;
-            bytes = &bytes[take..];
-            if self.filled < 64 {
-                return;
-            }
-            let block = self.block;
-            self.round(&block);
-            self.filled = 0;
-        }
-        let (blocks, rest) = bytes.as_chunks::<64>();
-        for block in blocks {
-            self.round(block);
-        }
-        self.block[..rest.len()].copy_from_slice(rest);
-        self.filled = rest.len();
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
     }
 
-    pub(crate) fn finish(mut self) -> [u8; 20] {
-        let bits = self.total.wrapping_mul(8);
-        self.update(&[0x80]);
-        while self.filled != 56 {
-            self.update(&[0]);
-        }
-        self.update(&bits.to_be_bytes());
-        let mut out = [0; 20];
-        for (to, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(self.state) {
-            *to = word.to_be_bytes();
-        }
-        out
-    }
-
-    fn round(&mut self, block: &[u8; 64]) {
-        let mut w = [0u32; 80];
-        for (word, bytes) in w.iter_mut().zip(block.as_chunks::<4>().0) {
-            *word = u32::from_be_bytes(*bytes);
-        }
-        for i in 16..80 {
-            w[i] = (w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16]).rotate_left(1);
-        }
-        let [mut a, mut b, mut c, mut d, mut e] = self.state;
-        for (i, word) in w.iter().enumerate() {
-            let (f, k) = match i {
-                0..20 => ((b & c) | (!b & d), 0x5A82_7999),
-                20..40 => (b ^ c ^ d, 0x6ED9_EBA1),
-                40..60 => ((b & c) | (b & d) | (c & d), 0x8F1B_BCDC),
-                _ => (b ^ c ^ d, 0xCA62_C1D6u32),
-            };
-            let next = a.rotate_left(5).wrapping_add(f).wrapping_add(e).wrapping_add(k).wrapping_add(*word);
-            e = d;
-            d = c;
-            c = b.rotate_left(30);
-            b = a;
-            a = next;
-        }
-        for (state, value) in self.state.iter_mut().zip([a, b, c, d, e]) {
-            *state = state.wrapping_add(value);
-        }
+    pub(crate) fn finish(self) -> [u8; 20] {
+        self.0.finalize().into()
     }
 }
 

@@ -154,4 +154,49 @@ proptest! {
     ) {
         check(&old, &new);
     }
+
+    #[test]
+    fn hunks_of_large_content_replay_too_and_far_edits_are_found_one_by_one(
+        edits in proptest::collection::vec((0usize..1500, 0usize..6, 1usize..40), 0..24),
+    ) {
+        let old: Vec<String> =
+            (0..1500).map(|i| if i % 7 == 0 { "}\n".to_owned() } else { format!("line {i}\n") }).collect();
+        let mut new = old.clone();
+        for (at, how, many) in edits {
+            let at = at.min(new.len());
+            let end = (at + many).min(new.len());
+            match how {
+                0 => drop(new.drain(at..end)),
+                1 => new[at..end].iter_mut().for_each(|line| line.insert(0, ' ')),
+                2 => drop(new.splice(at..at, (0..many).map(|i| format!("new {i}\n")))),
+                3 => new[at..end].reverse(),
+                4 => {
+                    let moved: Vec<String> = new.drain(at..end).collect();
+                    let to = new.len() / 3;
+                    drop(new.splice(to..to, moved));
+                }
+                _ => {
+                    let again = new[at..end].to_vec();
+                    drop(new.splice(at..at, again));
+                }
+            }
+        }
+        check(old.concat().as_bytes(), new.concat().as_bytes());
+    }
+}
+
+#[test]
+fn what_lies_between_lines_that_stand_once_is_compared_as_in_small_content() {
+    let text = |edited: bool| -> Vec<u8> {
+        let line = |i: usize| match i % 50 {
+            7 if edited => format!("other {i}\n"),
+            20 if edited => String::new(),
+            21..24 => "}\n".to_owned(),
+            30 if edited => format!("a new one\nline {i}\n"),
+            _ => format!("line {i}\n"),
+        };
+        (0..4000).flat_map(|i| line(i).into_bytes()).collect()
+    };
+    let diff = check(&text(false), &text(true));
+    assert_eq!((diff.counts(), diff.hunks.len()), ((160, 160), 160 + 80));
 }
