@@ -1,10 +1,11 @@
 //! `lane review`: lanes, files, hunks, plan, done, on a terminal. Here: who does what the others ask for.
 //!
 //! `app` is the state and takes keys; `lanes`, `files`, `hunks`, `two` and `plan` are its screens; `worker` asks the engine;
-//! `terminal` holds the terminal. Invariant: one thread; work that can wait is done in small pieces between two looks
-//! at the keyboard, so that a key is answered within a frame.
+//! `terminal` holds the terminal. Invariant: work that can wait is done in small pieces between two looks at the keyboard,
+//! or, where it has no small pieces, by a thread of its own (`aside`), so that a key is answered within a frame.
 
 mod app;
+mod aside;
 mod branches;
 mod fact;
 mod files;
@@ -138,6 +139,10 @@ fn drive(
                     if let Some(words) = Worker::takes_time(&wish) {
                         app.busy = Some(words);
                         screen.draw(app)?;
+                        // It may start processes, and they begin with one thread.
+                        if let Some(fact) = worker.aside.finish() {
+                            app.fact(fact);
+                        }
                     }
                     let ran = wish == Effect::Keep;
                     let fact = worker.act(wish, answer);
@@ -154,11 +159,23 @@ fn drive(
         // What can wait is done while nobody presses a key, and shown now and then.
         let (mut shown, mut drawn) = (true, Instant::now());
         let came = loop {
-            let want = app.want();
+            if let Some(fact) = worker.aside.ended() {
+                app.fact(fact);
+                shown = false;
+            }
+            let mut want = app.want();
+            if let Some(Want::Sums(name)) = want {
+                if let Some(fact) = worker.aside.begin(name) {
+                    app.fact(fact);
+                    shown = false;
+                }
+                want = None;
+            }
             if want.is_none() && !std::mem::replace(&mut shown, true) {
                 screen.draw(app)?;
             }
-            if let Some(came) = screen.wait(want.as_ref().map(|_| Duration::ZERO))? {
+            let patience = want.as_ref().map(|_| Duration::ZERO);
+            if let Some(came) = screen.wait(patience, worker.aside.bell())? {
                 break came;
             }
             match want {

@@ -4,7 +4,7 @@
 //! Invariant: whoever gets the terminal after us, at the end, at a stop or after a panic, finds it as it was.
 
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Once;
 use std::time::Duration;
 
@@ -114,8 +114,12 @@ impl Screen {
         Ok(())
     }
 
-    /// What comes next; `None` where nothing came within `patience`.
-    pub(crate) fn wait(&mut self, patience: Option<Duration>) -> crate::error::Result<Option<Came>> {
+    /// What comes next; `None` where nothing came within `patience`, or `bell` became readable.
+    pub(crate) fn wait(
+        &mut self,
+        patience: Option<Duration>,
+        bell: Option<BorrowedFd<'_>>,
+    ) -> crate::error::Result<Option<Came>> {
         loop {
             if let Some(signal) = self.signals.next()? {
                 match signal {
@@ -128,7 +132,8 @@ impl Screen {
                 return Ok(Some(Came::Input(event::read()?)));
             }
             let stdin = io::stdin();
-            let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+            let mut fds = vec![PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+            fds.extend(bell.map(|bell| PollFd::from_borrowed_fd(bell, PollFlags::IN)));
             let timeout = patience.map(|patience| Timespec {
                 tv_sec: patience.as_secs().cast_signed(),
                 tv_nsec: i64::from(patience.subsec_nanos()),
@@ -138,6 +143,7 @@ impl Screen {
                 Ok(_) if fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
                     return Ok(Some(Came::Gone));
                 }
+                Ok(_) if fds[..2].iter().all(|fd| fd.revents().is_empty()) => return Ok(None),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(io::Error::from(errno).into()),
             }

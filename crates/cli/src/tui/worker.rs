@@ -13,8 +13,9 @@ use engine::ops::keep::{Conflicts, KeepRequest, KeepView, PreparedKeep, With};
 use engine::ops::undo_keep::UndoKeepRequest;
 use engine::ops::{compare, diff, discard, export, keep, list, undo_keep};
 use engine::selection::Selection;
-use engine::{Engine, EngineError, EngineOptions};
+use engine::{Engine, EngineOptions};
 
+use super::aside::Aside;
 use super::fact::{Changes, Effect, Fact, Meet, TwoSides, Want};
 use super::ticks::Ticks;
 use crate::commands::discard::lost_lines;
@@ -32,6 +33,8 @@ pub(crate) struct Worker {
     /// The plan that was shown last, and of which ticks.
     planned: Option<(Vec<Selection>, Conflicts, KeepView)>,
     repaired: Vec<(String, String)>,
+    /// What reads sums.
+    pub(crate) aside: Aside,
 }
 
 /// Gathers what an operation warns of.
@@ -54,6 +57,7 @@ impl Worker {
         Ok(Worker {
             options: options.clone(),
             engine: Engine::open(options)?,
+            aside: Aside::new(options, &dir),
             dir,
             planned: None,
             repaired: Vec::new(),
@@ -70,6 +74,7 @@ impl Worker {
     pub(crate) fn take_repaired(&mut self) -> Vec<(String, String)> {
         let mut all = std::mem::take(&mut self.repaired);
         all.extend(self.engine.take_repaired());
+        all.extend(self.aside.take_repaired());
         all
     }
 
@@ -233,11 +238,6 @@ impl Worker {
     /// Work that could wait.
     pub(crate) fn look(&self, want: Want, answer: Option<&DiffAnswer<'_>>) -> Fact {
         match want {
-            Want::Sums(name) => match list::fill(&self.engine, &self.dir, &name) {
-                Ok(filled) => Fact::Sums(name, Some(Box::new(filled))),
-                Err(EngineError::NoSuchLane { .. }) => Fact::Sums(name, None),
-                Err(error) => Fact::Unreadable(name, error.with_causes()),
-            },
             Want::Count(number) => {
                 let Ok((answer, file)) = found(answer, number) else { return Fact::Nothing };
                 let digest = answer.digest(file).ok();
@@ -245,7 +245,8 @@ impl Worker {
                 let counts = content.map(|diff| diff.counts()).filter(|counts| *counts != (0, 0));
                 Fact::Counted(number, counts, digest)
             }
-            Want::Colours => Fact::Nothing,
+            // Read aside, and found by the view itself.
+            Want::Sums(_) | Want::Colours => Fact::Nothing,
         }
     }
 }
