@@ -3,6 +3,7 @@
 //! Invariant: a row is never left out without a word. What cannot be measured is named with the command
 //! that brings what it needs, and counts as not held.
 
+mod faces;
 mod filled;
 mod fork;
 mod ground;
@@ -16,6 +17,7 @@ mod stand;
 mod start;
 mod stats;
 mod tax;
+mod terminal;
 mod watch;
 
 use std::path::PathBuf;

@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -167,6 +168,20 @@ impl Job {
 
     /// Starts it and comes back once it has said `word` on a line of its own; it is killed when that is dropped.
     pub(crate) fn hold(&self, word: &str) -> Outcome<Held> {
+        let (held, line) = self.first_line()?;
+        if line == word { Ok(held) } else { Err(self.failed(&format!("it never said `{word}`"))) }
+    }
+
+    /// Starts it with a terminal for its streams; it is killed when that is dropped.
+    pub(crate) fn on(&self, terminal: &OwnedFd) -> Outcome<Held> {
+        let mut command = self.command();
+        command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal.try_clone()?);
+        command.env("TERM", "xterm-256color");
+        Ok(Held { child: command.spawn().map_err(|error| self.failed(&error.to_string()))? })
+    }
+
+    /// Starts it and gives the first line that it says; it is killed when that is dropped.
+    pub(crate) fn first_line(&self) -> Outcome<(Held, String)> {
         let mut command = self.command();
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut held = Held { child: command.spawn().map_err(|error| self.failed(&error.to_string()))? };
@@ -174,7 +189,7 @@ impl Job {
         if let Some(out) = held.child.stdout.take() {
             BufReader::new(out).read_line(&mut line)?;
         }
-        if line.trim_end() == word { Ok(held) } else { Err(self.failed(&format!("it never said `{word}`"))) }
+        Ok((held, line.trim_end().to_owned()))
     }
 
     /// The same command once more, for the words of its failure.
