@@ -281,6 +281,7 @@ pub(crate) fn note(
     kept: &mut Kept,
 ) -> Result<()> {
     let state = noted_state;
+    let joined: BTreeMap<&TreePath, &Joined> = joined.iter().map(|at| (&at.path, at)).collect();
     for step in steps {
         let doing = || format!("look at {}", step.path().as_path().display());
         let (gone, mut before) = match step {
@@ -298,7 +299,7 @@ pub(crate) fn note(
         if matches!(step, Step::Delete { .. } | Step::MoveDir { .. }) {
             continue;
         }
-        let joined = joined.iter().find(|at| at.path == *step.path());
+        let joined = joined.get(step.path()).copied();
         let path = joined.and_then(|at| at.lane_path.as_ref()).unwrap_or(step.path());
         let doing = || format!("look at {}", path.as_path().display());
         let is_joined = joined.is_some();

@@ -35,11 +35,13 @@ pub struct Mover {
     reflink: bool,
     copy_range: bool,
     buffer: Vec<u8>,
+    /// How much of the buffer is the whole of the content that was moved last; `None` where it did not go through it whole.
+    held: Option<usize>,
 }
 
 impl Default for Mover {
     fn default() -> Mover {
-        Mover { reflink: true, copy_range: true, buffer: Vec::new() }
+        Mover { reflink: true, copy_range: true, buffer: Vec::new(), held: None }
     }
 }
 
@@ -60,7 +62,9 @@ impl Mover {
         len: u64,
         sparse: bool,
     ) -> Result<(How, u64)> {
+        self.held = None;
         if len == 0 {
+            self.held = Some(0);
             return Ok((How::ReadWrite, 0));
         }
         if self.reflink {
@@ -76,10 +80,23 @@ impl Mover {
             }
         }
         if sparse {
-            return self.move_extents(from, to, len);
+            let answer = self.move_extents(from, to, len);
+            // What went through the buffer may have been no more than a part.
+            self.held = None;
+            return answer;
         }
         let (how, moved) = self.move_range(from, to, 0, len)?;
         Ok((how, moved))
+    }
+
+    /// True once a clone was tried and cannot be had here.
+    pub fn only_copies(&self) -> bool {
+        !self.reflink
+    }
+
+    /// The content that was moved last, where all of it went through our hands in one piece: nobody has to read it again.
+    pub fn held(&self) -> Option<&[u8]> {
+        self.held.and_then(|len| self.buffer.get(..len))
     }
 
     /// Extent by extent, so that what is a hole in `from` is one in `to`.
@@ -179,6 +196,7 @@ impl Mover {
                 break;
             }
             write_all_at(to, &self.buffer[..got], start + done)?;
+            self.held = (start + done == 0).then_some(got);
             done += got as u64;
         }
         Ok(done)
@@ -376,7 +394,7 @@ mod tests {
     fn reading_and_writing_gives_the_same_as_the_kernel() {
         let content: Vec<u8> = (0..900_000u32).map(|n| (n % 241) as u8).collect();
         let (dir, from, to) = pair(&content);
-        let mut mover = Mover { reflink: false, copy_range: false, buffer: Vec::new() };
+        let mut mover = Mover { reflink: false, copy_range: false, ..Mover::default() };
         let answer = mover.move_content(from.as_fd(), to.as_fd(), 900_000, false).expect("move");
         assert_eq!(answer, (How::ReadWrite, 900_000));
         assert_eq!(std::fs::read(dir.path().join("b")).expect("read"), content);
@@ -391,7 +409,7 @@ mod tests {
         from.set_len(64 << 20).expect("set_len");
         for copy_range in [true, false] {
             to.set_len(0).expect("set_len");
-            let mut mover = Mover { reflink: false, copy_range, buffer: Vec::new() };
+            let mut mover = Mover { reflink: false, copy_range, ..Mover::default() };
             mover.move_content(from.as_fd(), to.as_fd(), 64 << 20, true).expect("move");
             assert!(same_content(&from, &to).expect("compare"));
             assert_eq!(to.metadata().expect("stat").len(), 64 << 20);

@@ -13,6 +13,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::error::{Asked, Error, Result, path_bytes};
+use crate::meta::RawStat;
 
 /// Longest piece of a path given to one call; `PATH_MAX` counts the closing NUL.
 const PIECE: usize = 4000;
@@ -92,11 +93,16 @@ pub fn dir_beneath_same_mount(dir: impl AsFd, path: &[u8]) -> Result<OwnedFd> {
 /// The regular file at `path` beneath `dir`, for reading. Anything else is refused: a directory with
 /// `EISDIR`, a link with `ELOOP`, other types with `EINVAL`.
 pub fn file_beneath(dir: impl AsFd, path: &[u8]) -> Result<OwnedFd> {
+    file_seen_beneath(dir, path).map(|(file, _)| file)
+}
+
+/// As [`file_beneath`], with what the open file is.
+pub fn file_seen_beneath(dir: impl AsFd, path: &[u8]) -> Result<(OwnedFd, RawStat)> {
     let fd = open_beneath(dir, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())?;
     // The name may have been swapped since the caller looked: what counts is what was opened.
-    let stat = rustix::fs::fstat(&fd).asked("fstat", path)?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(fd),
+    let stat = crate::meta::stat_fd(&fd)?;
+    match stat.file_type() {
+        FileType::RegularFile => Ok((fd, stat)),
         FileType::Directory => Err(Error::new("openat2", path, Errno::ISDIR)),
         _ => Err(Error::new("openat2", path, Errno::INVAL)),
     }

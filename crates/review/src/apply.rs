@@ -24,6 +24,7 @@ mod closing;
 mod copies;
 mod digest;
 mod files;
+mod flush;
 mod journal;
 mod look;
 mod record;
@@ -34,6 +35,7 @@ mod stage;
 mod undo;
 mod units;
 mod work;
+mod writer;
 
 use journal::{Op, Peer};
 pub use record::{Kept, Settle, Settled, forget, kept};

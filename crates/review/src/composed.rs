@@ -10,7 +10,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use kernel::publish::Draft;
 use kernel::{Errno, Result, bytes, meta, open};
-use tree::source::Xattr;
+use tree::source::{Opened, Xattr};
 use tree::{Entry, Kind, Source, TreePath};
 
 /// Content of ours: a file without a name.
@@ -279,6 +279,15 @@ impl Source for Composed<'_> {
             }
         }
         Ok(found)
+    }
+
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        if self.shown(path).is_none() {
+            return self.lane.open_seen(path);
+        }
+        let file = self.open(path)?;
+        let entry = tree::dir::entry_of(&meta::stat_fd(&file)?);
+        Ok(Opened { file, entry, xattrs: self.xattrs(path)? })
     }
 
     fn open(&self, path: &TreePath) -> Result<OwnedFd> {

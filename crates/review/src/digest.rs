@@ -8,10 +8,11 @@
 
 use std::fmt;
 
+use tree::source::Xattr;
 use tree::{Change, ChangeKind, Entry, Kind, Source, TreePath};
 
 use crate::error::{Reading as _, Result};
-use crate::read::{TEXT_LIMIT, stream};
+use crate::read::{TEXT_LIMIT, pieces};
 
 /// Says what the bytes are the digest of, so that they are that of nothing else.
 const CONTEXT: &str = "lanekeeper 2026 review: a change";
@@ -103,6 +104,13 @@ impl Feed {
         self.0.update(bytes);
     }
 
+    fn attributes(&mut self, xattrs: Vec<Xattr>) {
+        for (name, value) in xattrs {
+            self.bytes(&name);
+            self.bytes(&value);
+        }
+    }
+
     fn side(
         &mut self,
         source: &dyn Source,
@@ -118,15 +126,15 @@ impl Feed {
         self.number(1 + entry.kind as u64);
         self.number(u64::from(entry.mode));
         self.bytes(&entry.target);
-        for (name, value) in source.xattrs(path).reading(side, path)? {
-            self.bytes(&name);
-            self.bytes(&value);
+        let is_read = entry.kind == Kind::File && content;
+        if !is_read || entry.size > TEXT_LIMIT {
+            self.attributes(source.xattrs(path).reading(side, path)?);
         }
-        if entry.kind != Kind::File || !content {
+        if !is_read {
             return Ok(());
         }
-        self.number(entry.size);
         if entry.size > TEXT_LIMIT {
+            self.number(entry.size);
             for number in [entry.ino, entry.dev, entry.ctime.sec as u64, u64::from(entry.ctime.nsec)] {
                 self.number(number);
             }
@@ -134,9 +142,12 @@ impl Feed {
             self.number(u64::from(entry.mtime.nsec));
             return Ok(());
         }
+        let opened = source.open_seen(path).reading(side, path)?;
+        self.attributes(opened.xattrs);
+        self.number(entry.size);
         // By itself, so that it cannot run into what follows however long it turns out to be.
         let mut inner = blake3::Hasher::new();
-        stream(source, side, path, &mut |piece| {
+        pieces(&opened.file, opened.entry.size, side, path, &mut |piece| {
             inner.update(piece);
             Ok(())
         })?;

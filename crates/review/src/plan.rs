@@ -161,6 +161,8 @@ pub struct KeepPlan {
     pub unmatched: Vec<TreePath>,
     /// Files that are kept without their set-id bits.
     pub set_id_dropped: Vec<TreePath>,
+    /// Why what is kept runs by itself later, where it does: its path was named.
+    pub guarded: BTreeMap<TreePath, String>,
     /// Bytes to be written beside the origin (nothing is needed where the file system reflinks).
     pub bytes_needed: u64,
     /// New inodes.
@@ -310,6 +312,7 @@ fn items(
         chosen: false,
         blocked: None,
         soft: false,
+        guarded: None,
     };
     let mut items = Vec::new();
     for change in wish.set.changes.iter().filter(|change| whole.contains(&change.path)) {
@@ -367,6 +370,7 @@ fn judge(
             None
         } else {
             let reason = guard.check_pair(&item.pair, lane, base)?;
+            item.guarded = reason.as_ref().map(|reason| reason.text.clone());
             let named =
                 |reason: &crate::guard::Reason| paths().any(|path| wish.selection.names(path, reason));
             let reason = reason.filter(|reason| !named(reason));
@@ -425,6 +429,9 @@ fn write_down(wish: &Wish<'_>, items: Vec<Item>, base: &dyn Source, lane: &dyn S
             continue;
         }
         let mut pair = item.pair;
+        if let Some(reason) = item.guarded {
+            plan.guarded.insert(pair.path().clone(), reason);
+        }
         if let Some((path, new)) = &mut pair.new
             && !wish.set_id
         {

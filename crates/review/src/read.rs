@@ -1,13 +1,14 @@
 //! Reading content out of a [`Source`]: whole where it is small enough to be shown, streamed where
 //! it is not. Never follows a link; what is read is what the entry said, or an error.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::os::fd::OwnedFd;
 
-use kernel::error::Asked as _;
 use tree::{Entry, Kind, Source, TreePath};
 
 use crate::error::{Reading as _, Result};
+
+/// The largest piece in which content is handed on.
+const LARGEST: usize = 128 << 10;
 
 /// Content up to this size is compared by lines; larger content is treated as binary.
 pub(crate) const TEXT_LIMIT: u64 = 64 << 20;
@@ -30,17 +31,24 @@ pub(crate) fn content(
     if entry.size > limit {
         return Ok(None);
     }
-    let file = File::from(source.open(path).reading(side, path)?);
-    let mut bytes = Vec::with_capacity(usize::try_from(entry.size).unwrap_or(0));
-    file.take(limit + 1).read_to_end(&mut bytes).asked("read", path.as_bytes()).reading(side, path)?;
-    Ok((bytes.len() as u64 <= limit).then_some(bytes))
+    let file = source.open(path).reading(side, path)?;
+    let (mut bytes, mut len) = (Vec::new(), 0);
+    // One byte more than it should be tells that it is all; a file that grew meanwhile is read on.
+    while len == bytes.len() && bytes.len() as u64 <= limit {
+        let more = if bytes.is_empty() { entry.size + 1 } else { 1 << 20 };
+        bytes.resize(len + usize::try_from(more).unwrap_or(1 << 20), 0);
+        len += kernel::bytes::read_full_at(&file, &mut bytes[len..], len as u64).reading(side, path)?;
+    }
+    bytes.truncate(len);
+    Ok((len as u64 <= limit).then_some(bytes))
 }
 
 /// The first bytes of a regular file.
 pub(crate) fn start(source: &dyn Source, side: &'static str, path: &TreePath, most: u64) -> Result<Vec<u8>> {
-    let file = File::from(source.open(path).reading(side, path)?);
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes).asked("read", path.as_bytes()).reading(side, path)?;
+    let file = source.open(path).reading(side, path)?;
+    let mut bytes = vec![0; usize::try_from(most).unwrap_or_default()];
+    let got = kernel::bytes::read_full_at(&file, &mut bytes, 0).reading(side, path)?;
+    bytes.truncate(got);
     Ok(bytes)
 }
 
@@ -51,16 +59,30 @@ pub(crate) fn stream(
     path: &TreePath,
     sink: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut file = File::from(source.open(path).reading(side, path)?);
-    let mut buffer = vec![0; 128 << 10];
+    let file = source.open(path).reading(side, path)?;
+    let size = kernel::meta::stat_fd(&file).reading(side, path)?.size;
+    pieces(&file, size, side, path, sink)
+}
+
+/// The same of an open file of about `size` bytes.
+pub(crate) fn pieces(
+    file: &OwnedFd,
+    size: u64,
+    side: &'static str,
+    path: &TreePath,
+    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    // One byte more than it should be tells that it is all.
+    let mut buffer = vec![0; usize::try_from(size.saturating_add(1)).unwrap_or(LARGEST).min(LARGEST)];
+    let mut done = 0;
     loop {
-        let got = match file.read(&mut buffer) {
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            other => other.asked("read", path.as_bytes()).reading(side, path)?,
-        };
-        if got == 0 {
+        let got = kernel::bytes::read_full_at(file, &mut buffer, done).reading(side, path)?;
+        if got > 0 {
+            sink(&buffer[..got])?;
+        }
+        if got < buffer.len() {
             return Ok(());
         }
-        sink(&buffer[..got])?;
+        done += got as u64;
     }
 }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::entry::{Entry, Kind, Time};
 use crate::layer;
 use crate::path::TreePath;
-use crate::source::{Source, Xattr};
+use crate::source::{Opened, Source, Xattr};
 
 /// A directory on disk.
 #[derive(Debug)]
@@ -88,6 +88,10 @@ impl Source for DirTree {
             }
         }
         Ok(found)
+    }
+
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        open_seen_at(&self.root, path.as_bytes())
     }
 
     fn entries_in(&self, dir: &TreePath, names: &[&[u8]]) -> Vec<Result<Option<Entry>>> {
@@ -179,10 +183,21 @@ pub fn entry_of(stat: &RawStat) -> Entry {
 /// The attributes of `name` in `dir` as [`Source::xattrs`] wants them.
 pub fn xattrs_at(dir: impl AsFd, name: &[u8]) -> Result<Vec<Xattr>> {
     let dir = dir.as_fd();
+    shown_xattrs(xattr::list_at(dir, name)?, |stored| xattr::get_at(dir, name, stored))
+}
+
+/// The regular file at `path` beneath `dir`, with what it is and has.
+pub(crate) fn open_seen_at(dir: impl AsFd, path: &[u8]) -> Result<Opened> {
+    let (file, stat) = open::file_seen_beneath(dir, path)?;
+    let xattrs = shown_xattrs(xattr::list(&file)?, |stored| xattr::get(&file, stored))?;
+    Ok(Opened { file, entry: entry_of(&stat), xattrs })
+}
+
+fn shown_xattrs(names: Vec<Vec<u8>>, value: impl Fn(&[u8]) -> Result<Option<Vec<u8>>>) -> Result<Vec<Xattr>> {
     let mut found = Vec::new();
-    for stored in xattr::list_at(dir, name)? {
+    for stored in names {
         let Some(shown) = layer::shown_xattr(&stored) else { continue };
-        if let Some(value) = xattr::get_at(dir, name, &stored)? {
+        if let Some(value) = value(&stored)? {
             found.push((shown, value));
         }
     }

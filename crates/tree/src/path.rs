@@ -99,6 +99,11 @@ impl TreePath {
         Some(TreePath(self.0[..cut].to_vec()))
     }
 
+    /// True where `dir` is the directory that holds this entry.
+    pub fn is_in(&self, dir: &TreePath) -> bool {
+        !self.is_root() && self.0[..self.0.iter().rposition(|b| *b == b'/').unwrap_or(0)] == dir.0
+    }
+
     /// The last component; empty for the root.
     pub fn name(&self) -> &[u8] {
         match self.0.iter().rposition(|b| *b == b'/') {
@@ -139,12 +144,22 @@ impl Ord for TreePath {
     fn cmp(&self, other: &TreePath) -> Ordering {
         // '/' sorts before every other byte, which is the order by components.
         let key = |b: &u8| if *b == b'/' { 0u8 } else { *b };
-        // A lane decides how long its paths are: what they begin with in common is passed over at memory's speed.
-        const PIECE: usize = 64;
-        let pieces = self.0.chunks_exact(PIECE).zip(other.0.chunks_exact(PIECE));
-        let common = PIECE * pieces.take_while(|(one, two)| one == two).count();
+        // A lane decides how long its paths are: what they begin with in common is passed over in pieces.
+        const PIECE: usize = 8;
+        let (ones, rest) = self.0.as_chunks::<PIECE>();
+        let (others, other_rest) = other.0.as_chunks::<PIECE>();
+        let common = ones.iter().zip(others).take_while(|(one, other)| one == other).count();
         // A name cannot hold NUL, so mapping '/' to 0 keeps the order strict.
-        self.0[common..].iter().map(key).cmp(other.0[common..].iter().map(key))
+        match (ones.get(common), others.get(common)) {
+            (Some(one), Some(other)) => one.iter().map(key).cmp(other.iter().map(key)),
+            _ if common == ones.len() && common == others.len() => {
+                rest.iter().map(key).cmp(other_rest.iter().map(key))
+            }
+            _ => {
+                let at = PIECE * common;
+                self.0[at..].iter().map(key).cmp(other.0[at..].iter().map(key))
+            }
+        }
     }
 }
 
@@ -173,6 +188,22 @@ mod tests {
         paths.sort();
         let names: Vec<&[u8]> = paths.iter().map(TreePath::as_bytes).collect();
         assert_eq!(names, [b"a" as &[u8], b"a/c", b"a/c/d", b"a-b", b"a.b", b"b"]);
+    }
+
+    #[test]
+    fn the_order_is_by_components_wherever_two_paths_part() {
+        let front = "d0000000/e0000000/f";
+        let mut paths = Vec::new();
+        for cut in 0..=front.len() {
+            for end in ["", "a", "a/b", "a-b", "a.b", "a/b/c", "\u{7f}"] {
+                paths.extend(TreePath::new(format!("{}{end}", &front[..cut])));
+            }
+        }
+        for one in &paths {
+            for other in &paths {
+                assert_eq!(one.cmp(other), one.components().cmp(other.components()), "{one:?} {other:?}");
+            }
+        }
     }
 
     #[test]

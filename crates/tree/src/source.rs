@@ -14,6 +14,17 @@ use crate::path::TreePath;
 /// An extended attribute: name and value.
 pub type Xattr = (Vec<u8>, Vec<u8>);
 
+/// A regular file that is open for reading.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file.
+    pub file: OwnedFd,
+    /// What it is: of the open file itself, whatever becomes of its name.
+    pub entry: Entry,
+    /// Its attributes, as [`Source::xattrs`] answers for it.
+    pub xattrs: Vec<Xattr>,
+}
+
 /// A readable tree.
 pub trait Source {
     /// The entry at `path`; `None` where there is none.
@@ -42,6 +53,13 @@ pub trait Source {
         Ok(found)
     }
 
+    /// [`Source::open`] and [`Source::xattrs`] in one, for those that carry files.
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        let file = self.open(path)?;
+        let entry = crate::dir::entry_of(&kernel::meta::stat_fd(&file)?);
+        Ok(Opened { file, entry, xattrs: self.xattrs(path)? })
+    }
+
     /// The entries of some names in one directory, each as [`Source::entry`] answers for it, in their order.
     fn entries_in(&self, dir: &TreePath, names: &[&[u8]]) -> Vec<Result<Option<Entry>>> {
         names.iter().map(|name| self.entry(&dir.join(name))).collect()
@@ -67,6 +85,10 @@ impl<T: Source + ?Sized> Source for &T {
 
     fn list_entries(&self, path: &TreePath) -> Result<Vec<(Vec<u8>, Entry)>> {
         (**self).list_entries(path)
+    }
+
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        (**self).open_seen(path)
     }
 
     fn entries_in(&self, dir: &TreePath, names: &[&[u8]]) -> Vec<Result<Option<Entry>>> {

@@ -20,7 +20,7 @@ use crate::dir::DirTree;
 use crate::entry::Entry;
 use crate::layer::{DirMarks, Format, Redirect};
 use crate::path::TreePath;
-use crate::source::Xattr;
+use crate::source::{Opened, Xattr};
 use crate::union::merges_with;
 use crate::upper::{DirLayer, Layer, LayerName, OnDisk};
 
@@ -70,6 +70,10 @@ impl Layer for Stack<'_> {
 
     fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
         self.0.xattrs(path)
+    }
+
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        self.0.open_seen(path)
     }
 
     fn is_xattr_whiteout(&self, path: &TreePath) -> Result<bool> {
@@ -278,6 +282,11 @@ impl Layer for Two<'_> {
     fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
         let (layer, at) = self.require(path)?;
         layer.xattrs(&at)
+    }
+
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        let (layer, at) = self.require(path)?;
+        layer.open_seen(&at)
     }
 
     fn is_xattr_whiteout(&self, _path: &TreePath) -> Result<bool> {

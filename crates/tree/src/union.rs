@@ -16,7 +16,7 @@ use crate::entry::Entry;
 use crate::layer::{DirMarks, Format, Redirect};
 use crate::links::LinkIndex;
 use crate::path::TreePath;
-use crate::source::{Source, Xattr};
+use crate::source::{Opened, Source, Xattr};
 use crate::upper::{DirLayer, Layer};
 
 /// The merged view of a layer that is no directory over any other tree.
@@ -92,6 +92,10 @@ impl Source for Union {
 
     fn list_entries(&self, path: &TreePath) -> Result<Vec<(Vec<u8>, Entry)>> {
         self.0.list_entries(path)
+    }
+
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        self.0.open_seen(path)
     }
 }
 
@@ -285,6 +289,12 @@ impl<'a> Merged<'a> {
         }
     }
 
+    /// True where a regular file of the upper layer at `path` is surely what shows there.
+    fn is_plainly_upper(&self, path: &TreePath) -> Result<bool> {
+        let Some(parent) = path.parent() else { return Ok(false) };
+        Ok(self.place(&parent)?.is_some_and(|place| place.upper && !place.xattr_whiteouts))
+    }
+
     fn dir_place(&self, path: &TreePath) -> Result<Place> {
         match self.place(path)? {
             Some(place) => Ok(place),
@@ -370,6 +380,12 @@ impl Source for Merged<'_> {
     }
 
     fn open(&self, path: &TreePath) -> Result<OwnedFd> {
+        // What opens as a regular file is no whiteout.
+        if self.is_plainly_upper(path)?
+            && let Ok(file) = self.upper.open(path)
+        {
+            return Ok(file);
+        }
         match self.find(path)? {
             Shown::Nothing => Err(not_there(path)),
             Shown::Upper(_) => self.upper.open(path),
@@ -387,6 +403,22 @@ impl Source for Merged<'_> {
             Shown::Lower(lower, _) => self.lower.xattrs(&lower),
             Shown::Indexed(name, _) => {
                 self.index.as_ref().ok_or_else(|| not_there(path))?.files().xattrs(&name)
+            }
+        }
+    }
+
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        if self.is_plainly_upper(path)?
+            && let Ok(opened) = self.upper.open_seen(path)
+        {
+            return Ok(opened);
+        }
+        match self.find(path)? {
+            Shown::Nothing => Err(not_there(path)),
+            Shown::Upper(_) => self.upper.open_seen(path),
+            Shown::Lower(lower, _) => self.lower.open_seen(&lower),
+            Shown::Indexed(name, _) => {
+                self.index.as_ref().ok_or_else(|| not_there(path))?.files().open_seen(&name)
             }
         }
     }

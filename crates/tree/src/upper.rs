@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kernel::{Result, dir, open};
 use rustix::fs::FileType;
 
-use crate::dir::{DirTree, entry_at};
+use crate::dir::{DirTree, entry_at, entry_of, is_absent, open_seen_at, xattrs_at};
 use crate::entry::Entry;
 use crate::layer::{self, DirMarks, Format};
 use crate::path::TreePath;
-use crate::source::{Source, Xattr};
+use crate::source::{Opened, Source, Xattr};
 
 /// A name of a layer's directory; without an entry where nobody looked because it can be no whiteout.
 pub type LayerName = (Vec<u8>, Option<Entry>);
@@ -34,6 +34,13 @@ pub trait Layer {
 
     /// The attributes of `path` that a user may see, as [`crate::Source::xattrs`] wants them.
     fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>>;
+
+    /// [`Layer::open`] and [`Layer::xattrs`] in one.
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        let file = self.open(path)?;
+        let entry = entry_of(&kernel::meta::stat_fd(&file)?);
+        Ok(Opened { file, entry, xattrs: self.xattrs(path)? })
+    }
 
     /// True where the empty file at `path` is a whiteout by attribute. Asked only in directories that are marked so.
     fn is_xattr_whiteout(&self, path: &TreePath) -> Result<bool>;
@@ -75,6 +82,10 @@ impl<T: Layer + ?Sized> Layer for &T {
         (**self).xattrs(path)
     }
 
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        (**self).open_seen(path)
+    }
+
     fn is_xattr_whiteout(&self, path: &TreePath) -> Result<bool> {
         (**self).is_xattr_whiteout(path)
     }
@@ -114,7 +125,7 @@ impl Source for Bare<'_> {
 pub(crate) struct DirLayer {
     tree: DirTree,
     format: Format,
-    /// The directory that was listed last: most questions are about names in it.
+    /// The directory that was asked about last: most questions are about names in it.
     near: Mutex<Option<(TreePath, Arc<OwnedFd>)>>,
 }
 
@@ -123,22 +134,36 @@ impl DirLayer {
         DirLayer { tree, format, near: Mutex::new(None) }
     }
 
-    /// The directory that holds `path`, and the last name.
+    /// The directory that holds `path`, and the last name. Its neighbours are asked about next: it stays open.
     fn parent(&self, path: &TreePath) -> Result<OnDisk> {
-        let near = self.near.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((dir, fd)) = near
-            && path.parent() == Some(dir)
+        let mut near = self.near.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((dir, fd)) = &*near
+            && path.is_in(dir)
         {
-            return Ok((fd, path.name().to_vec()));
+            return Ok((Arc::clone(fd), path.name().to_vec()));
         }
         let (dir, name) = open::parent_beneath(&self.tree, path.as_bytes())?;
-        Ok((Arc::new(dir), name))
+        let dir = Arc::new(dir);
+        *near = Some((path.parent().unwrap_or_default(), Arc::clone(&dir)));
+        Ok((dir, name))
+    }
+
+    /// True for what stands right below the top, which is open anyway.
+    fn is_at_top(path: &TreePath) -> bool {
+        !path.as_bytes().contains(&b'/')
     }
 }
 
 impl Layer for DirLayer {
     fn entry(&self, path: &TreePath) -> Result<Option<Entry>> {
-        self.tree.entry(path)
+        if DirLayer::is_at_top(path) {
+            return self.tree.entry(path);
+        }
+        match self.parent(path) {
+            Ok((dir, name)) => entry_at(&*dir, &name),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn marks(&self, path: &TreePath) -> Result<DirMarks> {
@@ -167,11 +192,27 @@ impl Layer for DirLayer {
     }
 
     fn open(&self, path: &TreePath) -> Result<OwnedFd> {
-        self.tree.open(path)
+        if DirLayer::is_at_top(path) {
+            return self.tree.open(path);
+        }
+        let (dir, name) = self.parent(path)?;
+        open::file_beneath(&*dir, &name)
     }
 
     fn xattrs(&self, path: &TreePath) -> Result<Vec<Xattr>> {
-        self.tree.xattrs(path)
+        if DirLayer::is_at_top(path) {
+            return self.tree.xattrs(path);
+        }
+        let (dir, name) = self.parent(path)?;
+        xattrs_at(&*dir, &name)
+    }
+
+    fn open_seen(&self, path: &TreePath) -> Result<Opened> {
+        if DirLayer::is_at_top(path) {
+            return self.tree.open_seen(path);
+        }
+        let (dir, name) = self.parent(path)?;
+        open_seen_at(&*dir, &name)
     }
 
     fn is_xattr_whiteout(&self, path: &TreePath) -> Result<bool> {

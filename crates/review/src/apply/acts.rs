@@ -13,7 +13,7 @@ use super::journal::{DirTime, Meta, Op, Seen};
 use super::site::{Closely, Site, Spot, differences};
 use super::stage::{Digests, is_carried, movable, survey};
 use super::undo::{carried_xattrs, set_meta};
-use super::units::Units;
+use super::units::{Fresh, Units};
 use crate::error::{Error, Reading as _, Result, Stepping as _};
 
 #[derive(Default)]
@@ -42,6 +42,8 @@ struct Builder<'a, 'b> {
     /// Directories made writable for the time of the keep, by their path before it.
     loosened: BTreeSet<TreePath>,
     going: BTreeSet<TreePath>,
+    /// The new directories by their slot.
+    made: BTreeMap<&'a TreePath, &'a Fresh>,
     is_root: bool,
 }
 
@@ -63,6 +65,12 @@ impl Acts {
             closing: BTreeMap::new(),
             loosened: BTreeSet::new(),
             going,
+            made: units
+                .fresh
+                .iter()
+                .filter(|object| object.entry.is_dir())
+                .map(|object| (&object.slot, object))
+                .collect(),
             is_root: rustix::process::geteuid().is_root(),
         };
         for lift in &units.lifts {
@@ -87,7 +95,7 @@ impl Acts {
                 continue;
             }
             let new = builder.staged(units, unit.slot.clone())?;
-            builder.finish_mode(units, &unit.slot, &path, &new);
+            builder.finish_mode(&unit.slot, &path, &new);
             if !swaps {
                 // CASE(object, nothing there)
                 builder.ops.push(Op::Put { path, slot, new });
@@ -388,14 +396,11 @@ impl Builder<'_, '_> {
     }
 
     /// A new directory is put in place writable; its final mode comes at the end.
-    fn finish_mode(&mut self, units: &Units, slot: &TreePath, path: &TreePath, new: &[Seen]) {
+    fn finish_mode(&mut self, slot: &TreePath, path: &TreePath, new: &[Seen]) {
         if !new.first().is_some_and(Seen::is_dir) {
             return;
         }
-        let Some(object) = units.fresh.iter().find(|object| object.slot == *slot && object.entry.is_dir())
-        else {
-            return;
-        };
+        let Some(object) = self.made.get(slot) else { return };
         let (open, tight) = (movable(object.entry.mode), object.entry.mode);
         if let Some(root) = new.first().filter(|_| open != tight) {
             let meta = |mode| Meta { mode, xattrs: None };

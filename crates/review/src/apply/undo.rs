@@ -259,10 +259,28 @@ pub(crate) fn carried_xattrs(
     path: &TreePath,
 ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let dir = dir.as_fd();
+    let names = xattr::list_at(dir, name).stepping("listxattr", path)?;
+    carried(names, |key| xattr::get_at(dir, name, key).stepping("getxattr", path))
+}
+
+/// The same of an open file.
+pub(crate) fn carried_xattrs_of(
+    file: impl std::os::fd::AsFd,
+    path: &TreePath,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let file = file.as_fd();
+    let names = xattr::list(file).stepping("listxattr", path)?;
+    carried(names, |key| xattr::get(file, key).stepping("getxattr", path))
+}
+
+fn carried(
+    names: Vec<Vec<u8>>,
+    value: impl Fn(&[u8]) -> Result<Option<Vec<u8>>>,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut found = Vec::new();
-    for key in xattr::list_at(dir, name).stepping("listxattr", path)? {
+    for key in names {
         if super::stage::is_carried(&key)
-            && let Some(value) = xattr::get_at(dir, name, &key).stepping("getxattr", path)?
+            && let Some(value) = value(&key)?
         {
             found.push((key, value));
         }

@@ -207,21 +207,16 @@ impl<'a> Work<'a> {
     fn prepare_keep(&mut self, stage: &OwnedFd) -> Result<()> {
         let site = Site { origin: self.origin, stage: Some(stage.as_fd()), faults: self.faults };
         let Job::Keep { units, lane, options } = &self.job else { return Ok(()) };
-        let mut staging = stage::Stage {
-            dir: stage.as_fd(),
-            lane: *lane,
-            options,
-            report: &mut self.report,
-            digests: self.journal.is_recorded().then(Default::default),
-        };
+        let recorded = self.journal.is_recorded();
+        let mut staging = stage::Stage::new(stage.as_fd(), *lane, options, &mut self.report, recorded);
         staging.make(&units.fresh, &|path| site.fault("stage", path))?;
-        let digests = staging.digests.take().unwrap_or_default();
+        let digests = staging.take_digests();
         self.acts = Acts::of(units, &site, *lane, &digests)?;
         // What is moved into a new directory needs it open until it is there.
         if !units.waits() {
             staging.close_dirs(&units.fresh)?;
-            publish::sync_dir(stage).stepping("fsync", &TreePath::root())?;
         }
+        staging.settle()?;
         site.fault("staged", &TreePath::root())?;
         for dir in self.acts.dirs.drain(..) {
             match self.journal.dirs.iter_mut().find(|other| other.path == dir.path) {
@@ -263,9 +258,7 @@ impl<'a> Work<'a> {
 
     fn close_dirs(&mut self, stage: &OwnedFd) -> Result<()> {
         let Job::Keep { units, lane, options } = &self.job else { return Ok(()) };
-        let report = &mut self.report;
-        stage::Stage { dir: stage.as_fd(), lane: *lane, options, report, digests: None }
-            .close_dirs(&units.fresh)
+        stage::Stage::new(stage.as_fd(), *lane, options, &mut self.report, false).close_dirs(&units.fresh)
     }
 
     /// Looks at what was displaced once more, gives directories their times, and has all of it on disk.

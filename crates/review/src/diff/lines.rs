@@ -109,7 +109,8 @@ impl Script {
             }
             Token(*number)
         };
-        let olds: Vec<Token> = before[old.clone()].iter().map(|token| number(&mut self.numbers, token)).collect();
+        let olds: Vec<Token> =
+            before[old.clone()].iter().map(|token| number(&mut self.numbers, token)).collect();
         let is_shared = after[new.clone()].iter().any(|token| self.numbers[token.0 as usize] != NONE);
         if is_shared {
             let news: Vec<Token> =

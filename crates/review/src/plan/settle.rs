@@ -19,6 +19,8 @@ pub(super) struct Item {
     pub(super) blocked: Option<Why>,
     /// Not done for the asking, but may be done for what is inside (a plain new directory).
     pub(super) soft: bool,
+    /// Why it runs by itself later, where it does.
+    pub(super) guarded: Option<String>,
 }
 
 impl Item {

@@ -7,6 +7,7 @@ mod exports;
 mod faults;
 mod guards;
 mod keeps;
+mod many;
 mod merges;
 mod nth;
 mod parts;

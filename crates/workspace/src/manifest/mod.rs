@@ -13,7 +13,7 @@ mod retreat;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tree::dir::DirTree;
+use tree::dir::{DirTree, Neighbours};
 use tree::{Entry, Kind, Time, TreePath};
 
 pub use record::{Draft, RecordOptions, Recording, record};
@@ -225,12 +225,14 @@ impl Manifest {
         let (mut gone, mut came): (Vec<TreePath>, Vec<TreePath>) = (Vec::new(), Vec::new());
         let named: BTreeSet<&TreePath> = paths.iter().collect();
         let except: BTreeSet<&TreePath> = except.iter().collect();
+        let whole: BTreeSet<&TreePath> = whole.iter().collect();
+        let mut entries = Neighbours::new(origin);
         let paths = paths.iter().filter(|path| !except.contains(path));
         for path in paths.flat_map(|path| std::iter::successors(Some(path.clone()), TreePath::parent)) {
             if touched.contains_key(&path) {
                 continue;
             }
-            let now = tree::Source::entry(origin, &path).doing("look at", path_of(path.as_bytes()))?;
+            let now = entries.entry(&path).doing("look at", path_of(path.as_bytes()))?;
             // A directory that held unknown names still does.
             let was = self.get(&path)?;
             let keeps = was.as_ref().is_some_and(|was| was.is_later);

@@ -22,7 +22,6 @@ use super::gathered::KeptLane;
 use super::over::Over;
 use super::{KeepRequest, LeftOut, LeftOutWhy, Refused, StepView};
 use crate::error::{EngineError, Result};
-use crate::guarding;
 use crate::merging::{self, Ground, MergedView, Parts};
 use crate::picking::{self, RootWish};
 
@@ -174,9 +173,8 @@ pub(super) fn plan_root(job: &Job<'_>) -> Result<(LanePlan, Told)> {
         told.left_out.extend(whole);
         plan.bytes_needed = 0;
     }
-    let guarded = guarding::reasons(&set, &*base, &inside)?;
     told.steps.extend(plan.steps.iter().map(|step| StepView {
-        guarded: guarded.get(step.path()).cloned(),
+        guarded: plan.guarded.get(step.path()).cloned(),
         ..step_view(&delta.root, step, &parts)
     }));
     told.set_id_dropped.clone_from(&plan.set_id_dropped);
