@@ -69,6 +69,22 @@ fn looking_at_changes_is_measured_against_git_and_both_find_the_same() {
 }
 
 #[test]
+fn the_faces_are_measured_on_a_terminal_and_over_a_socket() {
+    once(|world| {
+        let args = ["bench", "review", "--json", "--row", "review-paint", "--row", "web-answer"];
+        let ran =
+            world.run(&[&args[..], &["--rounds", "1", "--scratch", "/var/tmp"]].concat()).expect_code(0);
+        let found: Value =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error} in {ran}"));
+        for (at, said) in [(0, "with every sum"), (1, "the page itself")] {
+            let row = &found["rows"][at];
+            assert!(row["ours"].as_f64().is_some_and(|ms| ms > 0.0), "{row}");
+            assert!(row["note"].as_str().is_some_and(|note| note.contains(said)), "{row}");
+        }
+    });
+}
+
+#[test]
 fn a_row_that_is_not_there_is_wrong_usage_and_the_others_are_named() {
     once(|world| {
         let ran = world.run(&["bench", "tax", "--row", "nonsense"]).expect_code(2);

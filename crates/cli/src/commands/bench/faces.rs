@@ -42,10 +42,11 @@ impl<'g> Crowd<'g> {
             let run = ["run", "-n", &name, "--strategy", "overlay", "--checkpoints", "none", "--", "true"];
             crowd.job(run).run()?;
             let mut uppers = fs::read_dir(state.join("lanes"))?.flatten().map(|lane| lane.path().join("0.u"));
-            let is_empty = |upper: &PathBuf| fs::read_dir(upper).is_ok_and(|mut names| names.next().is_none());
-            let upper = uppers.find(is_empty).ok_or_else(|| {
-                Trouble::Failed("the layer of the lane is not beside its state".to_owned())
-            })?;
+            let is_empty =
+                |upper: &PathBuf| fs::read_dir(upper).is_ok_and(|mut names| names.next().is_none());
+            let upper = uppers
+                .find(is_empty)
+                .ok_or_else(|| Trouble::Failed("the layer of the lane is not beside its state".to_owned()))?;
             write_files(&upper, if lane == 0 { FILES } else { FEW }, lane + 1)?;
         }
         Job::new("sync", &crowd.dir).args(["-f", "."]).run()?;
@@ -187,7 +188,11 @@ pub(crate) fn first_answer(ground: &Ground, promise: &Promise, wanted: Option<us
         }
     }
     let (page, again) = (stats::median(&page), stats::median(&again));
-    Ok(told(promise, &figures, &format!("; the page itself {page:.1} ms, the same answer again {again:.1} ms")))
+    Ok(told(
+        promise,
+        &figures,
+        &format!("; the page itself {page:.1} ms, the same answer again {again:.1} ms"),
+    ))
 }
 
 fn millis(began: Instant) -> f64 {

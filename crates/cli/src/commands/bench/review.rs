@@ -24,10 +24,20 @@ pub(crate) const ROWS: [(&str, &str, f64, Measure); 7] = [
     ("keep-5000", "keep of 5,000 new files of 2 KiB, its plan and its syncs included", 1.0, keep_many),
     ("diff-10k-lines", "diff of a file of 10,000 lines, 200 of them changed", 1.0, diff_lines),
     ("diff-2000-files", "diff of 2,000 changed files", 1.0, diff_files),
-    ("review-paint", "first screen of `review`, 20 lanes, 2,000 files changed in one of them", 100.0, faces::first_paint),
+    (
+        "review-paint",
+        "first screen of `review`, 20 lanes, 2,000 files changed in one of them",
+        100.0,
+        faces::first_paint,
+    ),
     ("review-open", "first screen of `review LANE`, 2,000 files changed in it", 100.0, faces::open_lane),
     ("review-key", "a key pressed in `review` while it is at work, the worst of 40", 16.0, faces::key_press),
-    ("web-answer", "first answer on the page of `web`, 20 lanes, 2,000 files changed in one of them", 100.0, faces::first_answer),
+    (
+        "web-answer",
+        "first answer on the page of `web`, 20 lanes, 2,000 files changed in one of them",
+        100.0,
+        faces::first_answer,
+    ),
 ];
 
 const FILES: usize = 5000;

@@ -59,8 +59,7 @@ impl Terminal {
             }
             let left = PATIENCE.saturating_sub(began.elapsed());
             let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: 0 };
-            let ready =
-                rustix::event::poll(&mut [PollFd::new(&self.master, PollFlags::IN)], Some(&timeout));
+            let ready = rustix::event::poll(&mut [PollFd::new(&self.master, PollFlags::IN)], Some(&timeout));
             if left.is_zero() || ready != Ok(1) {
                 return Err(Trouble::Failed(format!("{words:?} never stood on the screen:\n{text}")));
             }
