@@ -291,6 +291,9 @@ fn hint(error: &EngineError) -> Option<String> {
         E::NoCheck { name } => format!("`lane verify {name} -- CMD` names one; so does `keep.verify` of a policy."),
         E::NoVerdict { name, .. } => format!("nothing was recorded; `lane verify {name} -- CMD` tries again."),
         E::NoSuchPreset { have, .. } | E::NoSuchKind { have, .. } => format!("there are: {}.", have.join(", ")),
+        E::PortTaken { port, .. } => {
+            format!("`--publish PORT:HOST` takes another port of this machine; `ss -ltnp sport = {port}` tells who has it.")
+        }
         E::NoSuchPath { .. } => "paths are relative to the working directory (or to `-C DIR`).".into(),
         E::Sandbox(_) => {
             "`lane doctor` tries every wall and names the remedies; nothing runs without them.".into()

@@ -6,6 +6,7 @@ mod commands;
 mod error;
 mod escape;
 mod exit_code;
+mod network;
 mod render;
 mod style;
 mod tui;

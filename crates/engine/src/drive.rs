@@ -28,6 +28,7 @@ use crate::lane::OpenLane;
 use crate::launch::Launch;
 use crate::live;
 use crate::monitor::{Event, Monitor};
+use crate::network;
 use crate::ops::new;
 use crate::transcript::Transcript;
 use crate::view::{Exit, WallView};
@@ -160,6 +161,7 @@ pub fn own(
     ready: &mut dyn FnMut(&mut dyn Monitor),
 ) -> Result<Driven> {
     let signals = Signals::block().map_err(EngineError::Sandbox)?;
+    let keeper = network::Keeper::new(&launch.net)?;
     let group = if launch.channel { Group::make(&lane.home.dir().fd, &lane.row.id) } else { None };
     let Early { inside, ends, cast } = match options.early.take() {
         Some(early) => early,
@@ -262,7 +264,11 @@ pub fn own(
         hold: lock.as_fd(),
         live: options.live,
         watch: watch.as_ref().map(Watch::line),
+        gatekeeper: keeper.as_ref().map(|keeper| keeper as &dyn sandbox::gate::Gatekeeper),
     };
+    if !leaves_nothing {
+        network::note(lane.home.path(), &launch.net);
+    }
     // Nobody is left in a passing lane: its directory is emptied while pid 1 ends, and the mounts with it.
     let mut emptied = false;
     let mut alone = || {
@@ -502,6 +508,8 @@ struct Deaf;
 impl Witness for Deaf {
     fn saw(&mut self, _seen: Seen) {}
 
+    fn heard(&mut self, _told: &[u8]) {}
+
     fn rest(&mut self) -> Option<Duration> {
         None
     }
@@ -536,6 +544,11 @@ fn tell(outcome: Outcome, exit: Exit, monitor: &mut dyn Monitor) -> Result<Exit>
             rename.millis,
         )));
     }
+    if let Some(why) = &outcome.gate_was_lost {
+        monitor.event(Event::Warning(&format!(
+            "the process that answers for the lane's network ended early ({why}); nothing left the lane from then on"
+        )));
+    }
     if outcome.lane_ended {
         monitor.event(Event::Warning("the lane ended under the command"));
     }
@@ -568,14 +581,17 @@ pub fn walls(launch: &Launch) -> Vec<WallView> {
     let mut walls: Vec<WallView> = report::enforced(&launch.plan)
         .into_iter()
         .map(|wall| WallView {
-            name: wall.name,
+            detail: match wall.name.as_str() {
+                "network" => launch.net.meaning(),
+                _ => wall.note,
+            },
             status: match wall.state {
                 report::State::Full => "full",
                 report::State::Partial => "partial",
                 report::State::None => "none",
             }
             .into(),
-            detail: wall.note,
+            name: wall.name,
         })
         .collect();
     let outside = launch.environment.doors.len() + launch.environment.secrets.len();

@@ -501,6 +501,14 @@ pub enum EngineError {
         /// The names that exist.
         have: Vec<String>,
     },
+    /// A port of this machine that a lane was to have.
+    #[error("port {port} of this machine cannot be published: {errno}")]
+    PortTaken {
+        /// The port.
+        port: u16,
+        /// The kernel's answer.
+        errno: kernel::Errno,
+    },
     /// A path of the command line is not there.
     #[error("{}: {why}", .path.display())]
     NoSuchPath {
@@ -665,6 +673,7 @@ impl EngineError {
             E::NoSuchLane { .. }
             | E::NoLane { .. }
             | E::NoSuchPreset { .. }
+            | E::PortTaken { .. }
             | E::NoSuchKind { .. }
             | E::LaneIsMade { .. }
             | E::LaneIsLive { .. }

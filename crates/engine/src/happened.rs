@@ -412,6 +412,11 @@ impl<'e> Sink<'e> {
 
     /// Takes something down.
     pub fn take(&mut self, happening: Happening) {
+        self.take_times(happening, 1);
+    }
+
+    /// Takes something down that happened several times.
+    pub fn take_times(&mut self, happening: Happening, times: u64) {
         let now = Instant::now();
         if self.second.0.is_none_or(|began| now.duration_since(began) >= Duration::from_secs(1)) {
             self.second = (Some(now), 0);
@@ -422,7 +427,7 @@ impl<'e> Sink<'e> {
         }
         let says = says(&record);
         if let Some(first) = self.known.get(&says).and_then(|at| self.waiting.get_mut(*at)) {
-            let times = first.data["times"].as_u64().unwrap_or(1) + 1;
+            let times = first.data["times"].as_u64().unwrap_or(1) + times;
             first.data["times"] = times.into();
             return;
         }
@@ -432,8 +437,12 @@ impl<'e> Sink<'e> {
             self.since.get_or_insert(now);
             return;
         }
+        if times > 1 {
+            record.data["times"] = times.into();
+        }
         let is_refusal = record.kind == kind::REFUSED || record.kind == kind::LIMIT;
-        if is_refusal && self.refused.len() < REMEMBERED {
+        let is_news = |known: &Happened| self::says(known) != says;
+        if is_refusal && self.refused.len() < REMEMBERED && self.refused.iter().all(is_news) {
             self.refused.push(record.clone());
         }
         self.known.insert(says, self.waiting.len());
@@ -480,6 +489,12 @@ impl Witness for Sink<'_> {
         };
         if let Some(told) = told {
             self.take(told);
+        }
+    }
+
+    fn heard(&mut self, told: &[u8]) {
+        if let Some((happening, times)) = crate::network::happening(told) {
+            self.take_times(happening, times);
         }
     }
 

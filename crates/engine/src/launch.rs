@@ -90,6 +90,8 @@ pub struct Launch {
     pub hidden: Vec<(PathBuf, String)>,
     /// Where artifacts are handed out.
     pub out: Option<PathBuf>,
+    /// The network.
+    pub net: Net,
 }
 
 impl Launch {
@@ -146,11 +148,11 @@ pub fn mode() -> Mode {
 }
 
 /// Reads the host's facts and plans the ground.
-pub fn grounds(net: Net) -> Result<Grounds> {
+pub fn grounds(net: &Net) -> Result<Grounds> {
     let mode = mode();
     let host = HostFacts::read().map_err(EngineError::Sandbox)?;
     let uid = rustix::process::geteuid().as_raw();
-    let ground = view::ground(&host, mode, net == Net::None, uid);
+    let ground = view::ground(&host, mode, net.is_own(), uid);
     Ok(Grounds { host, ground })
 }
 
@@ -242,6 +244,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
         add_only: out.as_ref().map(|(own, _)| (own.clone(), PathBuf::from(crate::artifacts::AT))),
         trace: Trace { refusals: true, execs: wishes.trace.execs, reads: wishes.trace.reads },
         emulate_rename: mode == Mode::User && has_overlay,
+        doors: wishes.net.doors(),
         nest: wishes.nest,
     };
     let plan = view::plan(&host, ground, &request);
@@ -264,6 +267,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
         shared,
         hidden,
         out: out.map(|(_, to)| to),
+        net: wishes.net.clone(),
     })
 }
 
@@ -508,7 +512,9 @@ pub fn prepare_join(lane: &OpenLane, wishes: &Wishes, live: &sandbox::control::J
     let command = Command { argv, env: environment.inside.clone(), cwd, secrets: Vec::new() };
     let namespaces =
         live.handles.fds.iter().fold(Namespaces::default(), |all, (namespace, _)| all.with(*namespace));
-    let plan = Plan { mode: live.mode, namespaces, ops: Vec::new(), ground: 0, walls: live.walls.clone() };
+    let walls = live.walls.clone();
+    let doors = walls.report_connects.then(sandbox::gate::Doors::default);
+    let plan = Plan { mode: live.mode, namespaces, ops: Vec::new(), ground: 0, walls, doors };
     Ok(Launch {
         plan,
         command,
@@ -518,6 +524,7 @@ pub fn prepare_join(lane: &OpenLane, wishes: &Wishes, live: &sandbox::control::J
         shared: Vec::new(),
         hidden: Vec::new(),
         out: None,
+        net: crate::network::of_lane(lane.home.path()),
     })
 }
 
@@ -528,8 +535,8 @@ pub fn settle_renames(engine: &Engine, lane: &OpenLane, lock: &Lock) -> Result<(
     if !sandbox::notify::has_journal(dir) {
         return Ok(());
     }
-    let wishes = Wishes { dir: lane.roots[0].view.path.clone(), ..Wishes::default() };
-    let launch = prepare(engine, lane, &wishes, grounds(wishes.net)?)?;
+    let wishes = Wishes { dir: lane.roots[0].view.path.clone(), net: Net::none(), ..Wishes::default() };
+    let launch = prepare(engine, lane, &wishes, grounds(&wishes.net)?)?;
     lane.home.forget_links()?;
     for root in &lane.roots {
         root.workspace.before_mount()?;
@@ -566,7 +573,7 @@ pub fn show(engine: &Engine, making: &crate::ops::new::NewRequest, wishes: &Wish
             (made.lane, made.lock, rejected, true)
         }
     };
-    let launch = grounds(wishes.net).and_then(|grounds| prepare(engine, &lane, wishes, grounds));
+    let launch = grounds(&wishes.net).and_then(|grounds| prepare(engine, &lane, wishes, grounds));
     let (name, strategy, why) = (lane.row.name.clone(), lane.row.strategy.clone(), lane.row.why.clone());
     if temporary {
         let id = lane.row.id.clone();
@@ -602,7 +609,7 @@ pub fn show(engine: &Engine, making: &crate::ops::new::NewRequest, wishes: &Wish
             .iter()
             .map(|arg| std::os::unix::ffi::OsStrExt::as_bytes(arg.as_os_str()).to_vec())
             .collect(),
-        net: wishes.net,
+        net: wishes.net.clone(),
     })
 }
 

@@ -33,6 +33,7 @@ pub mod merging;
 pub mod missed;
 pub mod monitor;
 pub mod names;
+pub mod network;
 pub mod only_here;
 pub mod ops;
 mod passes;

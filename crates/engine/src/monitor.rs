@@ -15,7 +15,7 @@ pub enum Event<'a> {
         /// What making it cost; `None` for a lane that was there already.
         cost: Option<Cost>,
         /// The network of this run.
-        net: Net,
+        net: &'a Net,
         /// Paths bound read-write: writes to them go directly to the original.
         direct: &'a [PathBuf],
         /// What is shared with the host for the programs inside, as `(preset, what)`.

@@ -124,7 +124,14 @@ pub fn view() -> Result<std::result::Result<(), String>> {
     let mount = |what, target: &str, read_only| {
         Op::Mount(MountSpec { what, target: target.into(), read_only, no_exec: false })
     };
-    let all = [Namespaces::MOUNT, Namespaces::PID, Namespaces::IPC, Namespaces::UTS, Namespaces::CGROUP];
+    let all = [
+        Namespaces::MOUNT,
+        Namespaces::PID,
+        Namespaces::IPC,
+        Namespaces::UTS,
+        Namespaces::CGROUP,
+        Namespaces::NET,
+    ];
     let mode = if kernel::privilege::is_root() { Mode::Root } else { Mode::User };
     let all = all.into_iter().fold(Namespaces::default(), Namespaces::with);
     let plan = Plan {
@@ -139,6 +146,7 @@ pub fn view() -> Result<std::result::Result<(), String>> {
         ],
         ground: 0,
         walls: sandbox::Walls::default(),
+        doors: Some(sandbox::gate::Doors::default()),
     };
     let tried = (|| -> sandbox::Result<()> {
         let (streams, _ends) = sandbox::supervise::detached()?;

@@ -4,6 +4,9 @@
 use std::path::PathBuf;
 
 use tree::{Change, TreePath};
+
+/// Which network a run sees.
+pub use crate::network::Net;
 /// How a lane's view is made.
 pub use workspace::Strategy;
 
@@ -28,26 +31,6 @@ impl LaneState {
             LaneState::Idle => "idle",
             LaneState::Live => "live",
             LaneState::Discarded => "discarded",
-        }
-    }
-}
-
-/// Which network a run sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Net {
-    /// None at all: an own network namespace with a loopback that is down.
-    None,
-    /// The host's.
-    #[default]
-    Host,
-}
-
-impl Net {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Net::None => "none",
-            Net::Host => "host",
         }
     }
 }

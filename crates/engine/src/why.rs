@@ -121,7 +121,7 @@ pub fn of(record: &Happened) -> Option<Refusal> {
             let host = record.host.clone().unwrap_or_default();
             let allow = match (record.data["flag"].as_str(), record.data["never"].as_str()) {
                 (_, Some(never)) => Allow::Nothing(never.to_owned()),
-                (Some(flag), _) => Allow::Grant { grant: format!("net:{host}"), flag: flag.to_owned() },
+                (Some(flag), _) => Allow::Flag(flag.to_owned()),
                 (None, None) => {
                     Allow::Grant { grant: format!("net:{host}"), flag: format!("--net allow:{host}") }
                 }

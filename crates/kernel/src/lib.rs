@@ -4,14 +4,17 @@
 //! question that was asked (call and arguments) beside the answer (errno), so that a pasted error
 //! reads like a line of strace.
 
+pub mod borrow;
 pub mod bytes;
 pub mod cgroup;
+pub mod deaf;
 pub mod desk;
 pub mod dir;
 pub mod error;
 pub mod fdpass;
 pub mod handle;
 pub mod landlock;
+pub mod line;
 pub mod lock;
 pub mod mappings;
 pub mod meta;

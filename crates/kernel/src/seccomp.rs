@@ -34,6 +34,11 @@ pub enum When {
         /// Bits.
         mask: u32,
     },
+    /// Argument `arg` is not null: all its bits count.
+    NotNull {
+        /// Index of the argument, 0 to 5.
+        arg: u8,
+    },
     /// Argument `arg` equals `value`.
     Equals {
         /// Index of the argument, 0 to 5.
@@ -198,6 +203,13 @@ fn decide(rules: &[Rule], otherwise: Answer) -> Vec<libc::sock_filter> {
             When::AnyBit { arg: index, mask } => {
                 program.extend([op(LD, arg(index), 0, 0), op(JSET, mask, 0, 1), ret(rule.answer)]);
             }
+            When::NotNull { arg: index } => program.extend([
+                op(LD, arg(index), 0, 0),
+                op(JEQ, 0, 0, 2),
+                op(LD, arg(index) + 4, 0, 0),
+                op(JEQ, 0, 1, 0),
+                ret(rule.answer),
+            ]),
             When::Equals { arg: index, value } => {
                 program.extend([op(LD, arg(index), 0, 0), op(JEQ, value, 0, 1), ret(rule.answer)]);
             }
@@ -218,6 +230,29 @@ pub struct Notification {
     pub call: i64,
     /// Arguments as the caller passed them.
     pub args: [u64; 6],
+}
+
+impl Notification {
+    /// As bytes, for a message to another process of ours.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let words = [self.id, u64::from(self.tid), self.call as u64].into_iter().chain(self.args);
+        words.flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// From bytes; `None` where they are something else.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Notification> {
+        let mut words =
+            bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or([0; 8])));
+        if bytes.len() != 72 {
+            return None;
+        }
+        let (id, tid, call) = (words.next()?, words.next()?, words.next()?);
+        let mut args = [0; 6];
+        for arg in &mut args {
+            *arg = words.next()?;
+        }
+        Some(Notification { id, tid: tid as u32, call: call as i64, args })
+    }
 }
 
 /// What the kernel wrote for a call.
@@ -307,6 +342,16 @@ pub fn read_addresses(tid: u32, address: u64, most: usize) -> Result<(Vec<u64>, 
     Ok((found, false))
 }
 
+/// Reads up to `buffer.len()` bytes of another process's memory; how many there were.
+pub fn read_memory(tid: u32, address: u64, buffer: &mut [u8]) -> Result<usize> {
+    let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
+    // SAFETY: `local` names a live buffer of that length; `remote` is only an address in another process,
+    // checked by the kernel.
+    let n = unsafe { libc::process_vm_readv(tid as i32, &raw const local, 1, &raw const remote, 1, 0) };
+    if n < 0 { Err(last("process_vm_readv", format!("{tid}"))) } else { Ok(n as usize) }
+}
+
 /// Reads a NUL-terminated string of at most 4096 bytes from another process's memory.
 /// Never reads past the page that holds the end (process_vm_readv(2) fails on the first bad page).
 pub fn read_path(tid: u32, address: u64) -> Result<Vec<u8>> {
@@ -352,6 +397,8 @@ mod tests {
                     loaded = match op.k {
                         0 => number,
                         4 => arch,
+                        // The tests' arguments fit into 32 bits.
+                        offset if offset % 8 == 4 => 0,
                         offset => args[(offset as usize - 16) / 8],
                     }
                 }
@@ -372,6 +419,7 @@ mod tests {
                 && match rule.when {
                     When::Always => true,
                     When::AnyBit { arg, mask } => args[usize::from(arg)] & mask != 0,
+                    When::NotNull { arg } => args[usize::from(arg)] != 0,
                     When::Equals { arg, value } => args[usize::from(arg)] == value,
                 }
         };
@@ -407,6 +455,7 @@ mod tests {
             // The first line of a call wins.
             always(7, refused),
             Rule { call: 300, when: When::AnyBit { arg: 0, mask: 1 }, answer: Answer::Notify },
+            Rule { call: 44, when: When::NotNull { arg: 1 }, answer: Answer::Notify },
         ]);
         // So many that half of them are out of reach of a short jump.
         let many: Vec<Rule> =

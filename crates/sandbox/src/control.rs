@@ -25,6 +25,8 @@ pub enum Request {
     Join,
     /// One more listener for the notifier.
     Listener(OwnedFd),
+    /// A word when everything that was told so far was passed on.
+    Settle,
     /// The lane is to end.
     Stop,
     /// The connection is over.
@@ -96,6 +98,7 @@ pub fn hear(connection: &OwnedFd) -> Request {
         Ok(Some((n, mut fds))) => match (&buffer[..n], fds.pop()) {
             (b"J", None) => Request::Join,
             (b"L", Some(fd)) => Request::Listener(fd),
+            (b"W", None) => Request::Settle,
             (b"S", None) => Request::Stop,
             _ => Request::Gone,
         },
@@ -148,7 +151,7 @@ pub fn join(dir: BorrowedFd<'_>) -> Result<Option<Joined>> {
         return Err(Error::Vanished("the live lane gave no namespaces".into()));
     };
     Ok(Some(Joined {
-        handles: Handles { fds: kinds.zip(fds).collect() },
+        handles: Handles { fds: kinds.zip(fds).collect(), doors: Vec::new() },
         mode: if buffer[1] == 1 { Mode::Root } else { Mode::User },
         walls: order::walls_from_file(&walls)?,
         hold,
@@ -160,6 +163,55 @@ pub fn join(dir: BorrowedFd<'_>) -> Result<Option<Joined>> {
 pub fn give_listener(connection: &OwnedFd, listener: &OwnedFd) -> Result<()> {
     fdpass::send(connection, b"L", &[listener.as_fd()])
         .step(Stage::Supervise, "hand the listener to the lane")
+}
+
+/// Answers [`Request::Settle`].
+pub(crate) fn settled(connection: &OwnedFd) {
+    let _ = fdpass::send(connection, b"w", &[]);
+}
+
+/// Passes on to a command that joined what the lane's gate tells. Who does not listen hears nothing.
+pub(crate) fn pass_on(connection: &OwnedFd, told: &[u8]) {
+    let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+    let _ = rustix::net::send(connection, &[b"N", told].concat(), flags);
+}
+
+/// What the lane's supervisor says to a command that joined.
+pub(crate) enum Word {
+    /// What its gate tells.
+    Told(Vec<u8>),
+    /// That is all so far.
+    Settled,
+    /// It is gone.
+    Gone,
+}
+
+/// The next word of the lane's supervisor.
+pub(crate) fn word(connection: &OwnedFd) -> Word {
+    let mut buffer = vec![0u8; 64 << 10];
+    match fdpass::receive(connection, &mut buffer) {
+        Ok(Some((n, _))) if n > 1 && buffer[0] == b'N' => Word::Told(buffer[1..n].to_vec()),
+        Ok(Some((1, _))) if buffer[0] == b'w' => Word::Settled,
+        _ => Word::Gone,
+    }
+}
+
+/// Hears all that the lane's supervisor was told so far.
+pub(crate) fn settle(connection: &OwnedFd, mut told: impl FnMut(&[u8])) {
+    if fdpass::send(connection, b"W", &[]).is_err() {
+        return;
+    }
+    let patience = rustix::event::Timespec { tv_sec: 2, tv_nsec: 0 };
+    loop {
+        let mut fds = [rustix::event::PollFd::new(connection, rustix::event::PollFlags::IN)];
+        if rustix::event::poll(&mut fds, Some(&patience)) != Ok(1) {
+            return;
+        }
+        match word(connection) {
+            Word::Told(bytes) => told(&bytes),
+            Word::Settled | Word::Gone => return,
+        }
+    }
 }
 
 /// Asks a live lane to end; false where nobody listens. Returns when the connection closes, which is when

@@ -93,6 +93,11 @@ pub(crate) const RENAMEAT: i64 = number("renameat");
 /// renameat2(2).
 pub(crate) const RENAMEAT2: i64 = number("renameat2");
 
+/// connect(2).
+pub(crate) const CONNECT: i64 = number("connect");
+/// sendto(2).
+pub(crate) const SENDTO: i64 = number("sendto");
+
 /// The rename family, notified where directory renames are carried out for the lane.
 pub const RENAMES: [i64; 3] = [RENAME, RENAMEAT, RENAMEAT2];
 
@@ -121,6 +126,14 @@ pub fn rules(walls: &Walls) -> Vec<Rule> {
         if is_reported {
             rule(When::Always, Answer::Notify);
             continue;
+        }
+        if walls.report_connects && call == CONNECT {
+            rule(When::Always, Answer::Notify);
+            continue;
+        }
+        if walls.report_connects && call == SENDTO {
+            // A message on a connection names no address.
+            rule(When::NotNull { arg: 4 }, Answer::Notify);
         }
         match known.says {
             _ if known.nested && walls.nest => {}

@@ -15,6 +15,7 @@ use rustix::fs::{Mode as FsMode, OFlags};
 use rustix::process::Signal;
 
 use crate::error::{Result, Stage, Step as _};
+use crate::gate;
 use crate::leader::{self, Started, Streams};
 use crate::message::{FromInside, ToInside};
 use crate::order::{self, Order};
@@ -82,6 +83,12 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Up> {
     if let Some(network) = network {
         network.join().step(Stage::Namespaces, "make the network namespace")?;
     }
+    let doors = match &order.doors {
+        Some(doors) => {
+            gate::open_doors(doors).step(Stage::Namespaces, "open the doors of the lane's network")?
+        }
+        None => Vec::new(),
+    };
 
     let handles = handles(namespaces)?;
     let planted = match &order.command {
@@ -102,6 +109,13 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Up> {
     // capset and securebits do not clear the death signal, but an id change would: say it again.
     process::die_with_parent().step(Stage::Walls, "die with the supervisor")?;
 
+    for some in doors.chunks(fdpass::MOST_FDS) {
+        let fds: Vec<BorrowedFd<'_>> = some.iter().map(|(_, fd)| fd.as_fd()).collect();
+        let ports = some.iter().map(|(port, _)| *port).collect();
+        fdpass::send(channel, &FromInside::Doors(ports).encode(), &fds)
+            .step(Stage::Walls, "hand the doors out")?;
+    }
+    drop(doors);
     let handles: Vec<BorrowedFd<'_>> = handles.iter().map(|fd| fd.as_fd()).collect();
     fdpass::send(channel, &FromInside::Ready.encode(), &handles)
         .step(Stage::Walls, "say that the view stands")?;

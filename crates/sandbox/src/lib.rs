@@ -2,19 +2,21 @@
 //!
 //! Reading order: [`plan`] (what is to be built, as data) → [`view`] (facts of the host become that
 //! plan) → [`filter`] (the seccomp table) → [`spawn`] (outer) → `init` (inner) → [`supervise`] (from
-//! outside, while it runs) → [`notify`], `rename` and `trace` (calls carried out for the lane, and calls that are reported) → [`freeze`] (a live lane stands still) →
+//! outside, while it runs) → [`notify`], `rename`, [`gate`] and `trace` (calls carried out for the lane, and calls that are reported) → [`freeze`] (a live lane stands still) →
 //! [`reach`] (its view from outside).
 //!
 //! Invariants: a wall that was asked for and cannot be built ends the start, nothing is executed; nothing
 //! is ever mounted in the host's mount namespace; everything dies with pid 1, and pid 1 with its parent.
 
 pub mod channel;
+mod connects;
 pub mod control;
 pub mod credentials;
 pub mod environ;
 pub mod error;
 pub mod filter;
 pub mod freeze;
+pub mod gate;
 mod init;
 pub mod leader;
 pub mod mask;

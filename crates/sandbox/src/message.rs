@@ -14,6 +14,8 @@ pub enum FromInside {
     Ready,
     /// The terminal of the command: the message carries its master side.
     Terminal,
+    /// What was opened on the lane's own loopback: the ports, in the order of the descriptors that come along.
+    Doors(Vec<u16>),
     /// The command's filter reports calls: the message carries the listener.
     Listener,
     /// The command was started: all that is left is the exec itself. Carries its pid inside.
@@ -72,6 +74,10 @@ impl FromInside {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             FromInside::Ready => vec![b'R'],
+            FromInside::Doors(ports) => {
+                let ports = ports.iter().flat_map(|port| port.to_le_bytes());
+                std::iter::once(b'D').chain(ports).collect()
+            }
             FromInside::Alone => vec![b'A'],
             FromInside::Terminal => vec![b'T'],
             FromInside::Listener => vec![b'L'],
@@ -104,6 +110,10 @@ impl FromInside {
         let number = |at: usize| Some(i32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         Some(match bytes.first()? {
             b'R' => FromInside::Ready,
+            b'D' => {
+                let ports = bytes.get(1..)?.chunks_exact(2);
+                FromInside::Doors(ports.map(|two| u16::from_le_bytes([two[0], two[1]])).collect())
+            }
             b'A' => FromInside::Alone,
             b'T' => FromInside::Terminal,
             b'L' => FromInside::Listener,
@@ -169,6 +179,7 @@ mod tests {
         let all = [
             FromInside::Ready,
             FromInside::Alone,
+            FromInside::Doors(vec![53, 65_535]),
             FromInside::Terminal,
             FromInside::Listener,
             FromInside::Started(77),

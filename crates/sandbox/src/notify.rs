@@ -15,7 +15,9 @@ use kernel::{Errno, fdpass};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 
+use crate::connects::Connects;
 use crate::error::{Result, Stage, Step as _};
+use crate::gate::Keeper;
 use crate::rename::{self, Carried, End, Journal, Slot};
 use crate::seen::Seen;
 use crate::spawn::Handles;
@@ -42,9 +44,9 @@ pub struct Listeners {
 
 /// One listener and its place on the desk.
 #[derive(Debug)]
-struct Listener {
-    fd: OwnedFd,
-    slot: u32,
+pub(crate) struct Listener {
+    pub(crate) fd: OwnedFd,
+    pub(crate) slot: u32,
 }
 
 /// Listeners that a lane may have at a time.
@@ -60,13 +62,21 @@ impl Listeners {
         Ok(Listeners { open: Vec::new(), desk, deaths: 0, died_over: 0 })
     }
 
-    /// One more; a notifier that runs already gets it too.
-    pub fn add(&mut self, fd: OwnedFd, notifier: Option<&Notifier>) -> Result<()> {
+    /// One more; a notifier and a gate that run already get it too.
+    pub(crate) fn add(
+        &mut self,
+        fd: OwnedFd,
+        notifier: Option<&Notifier>,
+        keeper: Option<&Keeper>,
+    ) -> Result<()> {
         let slot = (0..self.desk.places())
             .find(|slot| self.open.iter().all(|listener| listener.slot != *slot))
             .ok_or_else(|| kernel::Error::new("desk", "listeners", Errno::MFILE))
             .step(Stage::Supervise, "find a place for a listener")?;
         self.desk.clear(slot).step(Stage::Supervise, "find a place for a listener")?;
+        if let Some(keeper) = keeper {
+            keeper.tell(slot, &fd);
+        }
         if let Some(notifier) = notifier {
             fdpass::send(&notifier.socket, &slot.to_le_bytes(), &[fd.as_fd()])
                 .step(Stage::Supervise, "hand a listener over")?;
@@ -80,13 +90,25 @@ impl Listeners {
         self.open.iter().map(|listener| &listener.fd)
     }
 
+    /// Tells a gate of all of them.
+    pub(crate) fn introduce(&self, keeper: &Keeper) {
+        for listener in &self.open {
+            keeper.tell(listener.slot, &listener.fd);
+        }
+    }
+
     /// Drops those behind which no task is left.
     pub fn sweep(&mut self) {
         self.open.retain(|listener| !is_dead(&listener.fd));
     }
 
     /// A notifier ended by itself: another one, as long as there is hope and somebody to listen to.
-    pub fn restart(&mut self, handles: &Handles, journal_dir: &OwnedFd) -> Result<Option<Notifier>> {
+    pub(crate) fn restart(
+        &mut self,
+        handles: &Handles,
+        journal_dir: &OwnedFd,
+        keeper: Option<&Keeper>,
+    ) -> Result<Option<Notifier>> {
         let calls = self.open.iter().filter_map(|listener| self.desk.read(listener.slot).ok()?);
         let calls = calls.fold(0u64, |sum, noted| sum.wrapping_add(noted.call.id));
         self.deaths = if calls == self.died_over { self.deaths + 1 } else { 1 };
@@ -96,7 +118,11 @@ impl Listeners {
             // Without a listener such a call is ENOSYS, which is better than to wait for ever.
             self.open.clear();
         }
-        if self.open.is_empty() { Ok(None) } else { Notifier::start(handles, journal_dir, self).map(Some) }
+        if self.open.is_empty() {
+            Ok(None)
+        } else {
+            Notifier::start(handles, journal_dir, self, keeper.map(Keeper::line)).map(Some)
+        }
     }
 }
 
@@ -109,14 +135,19 @@ pub(crate) fn is_dead(listener: &OwnedFd) -> bool {
 }
 
 impl Notifier {
-    /// Starts the notifier of a lane. `journal_dir` is a directory outside the lane.
-    pub fn start(handles: &Handles, journal_dir: &OwnedFd, listeners: &Listeners) -> Result<Notifier> {
+    /// Starts the notifier of a lane. `journal_dir` is a directory outside the lane; `gate` is where connects go.
+    pub fn start(
+        handles: &Handles,
+        journal_dir: &OwnedFd,
+        listeners: &Listeners,
+        gate: Option<BorrowedFd<'_>>,
+    ) -> Result<Notifier> {
         let (ours, theirs) = fdpass::pair().step(Stage::Supervise, "make the notifier's channel")?;
         match process::fork().step(Stage::Supervise, "fork the notifier")? {
             Forked::Parent(process) => Ok(Notifier { process, socket: ours }),
             Forked::Child => {
                 drop(ours);
-                let _ = run(handles, journal_dir, listeners, &theirs);
+                let _ = run(handles, journal_dir, listeners, &theirs, gate);
                 process::exit_now(0)
             }
         }
@@ -193,7 +224,13 @@ fn decode(bytes: &[u8]) -> Option<Carried> {
     })
 }
 
-fn run(handles: &Handles, journal_dir: &OwnedFd, listeners: &Listeners, socket: &OwnedFd) -> Result<()> {
+fn run(
+    handles: &Handles,
+    journal_dir: &OwnedFd,
+    listeners: &Listeners,
+    socket: &OwnedFd,
+    gate: Option<BorrowedFd<'_>>,
+) -> Result<()> {
     process::die_with_parent().step(Stage::Supervise, "die with the supervisor")?;
     // A deep tree needs two descriptors a level.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -206,13 +243,16 @@ fn run(handles: &Handles, journal_dir: &OwnedFd, listeners: &Listeners, socket: 
     let journal_fds = journal.fds();
     keep.extend(journal_fds);
     keep.push(socket.as_fd());
+    keep.extend(gate);
     process::close_others(&keep).step(Stage::Supervise, "close what the supervisor holds")?;
     let mut own = Vec::new();
     for Listener { fd, slot } in &listeners.open {
         let cloned = fd.try_clone().map_err(|error| kernel::Error::from_io("dup", "", &error));
         own.push(Listener { fd: cloned.step(Stage::Supervise, "keep a listener")?, slot: *slot });
     }
-    let hands = Hands { journal, desk: &listeners.desk, socket, retries: listeners.deaths < MOST_DEATHS };
+    let connects = Connects::new(gate);
+    let retries = listeners.deaths < MOST_DEATHS;
+    let mut hands = Hands { journal, desk: &listeners.desk, socket, retries, connects };
     hands.settle(&own)?;
     hands.serve(own)
 }
@@ -246,11 +286,12 @@ struct Hands<'s> {
     socket: &'s OwnedFd,
     /// A call that a killed notifier left is tried again.
     retries: bool,
+    connects: Connects<'s>,
 }
 
 impl Hands<'_> {
     /// Finishes or rolls back what a killed notifier left, and answers the calls that still wait for it.
-    fn settle(&self, listeners: &[Listener]) -> Result<()> {
+    fn settle(&mut self, listeners: &[Listener]) -> Result<()> {
         let recovered = kernel::privilege::raise(rename::POWER)
             .and_then(|_raised| rename::recover(&self.journal))
             .step(Stage::Supervise, "recover a rename");
@@ -266,6 +307,10 @@ impl Hands<'_> {
             }
             if trace::is_ours(&noted.call) {
                 self.report(fd, &noted.call);
+                continue;
+            }
+            if Connects::is_one(&noted.call) {
+                self.connects.take(fd, *slot, &noted.call);
                 continue;
             }
             match recovered.filter(|(of, _)| *of == id).map(|(_, end)| end) {
@@ -285,9 +330,12 @@ impl Hands<'_> {
         if listeners.is_empty() { trouble.map_or(Ok(()), Err) } else { Ok(()) }
     }
 
-    fn serve(&self, mut listeners: Vec<Listener>) -> Result<()> {
+    fn serve(&mut self, mut listeners: Vec<Listener>) -> Result<()> {
         loop {
             let mut fds = vec![PollFd::new(self.socket, PollFlags::IN)];
+            // Nothing is ever heard on the line to the gate but its end.
+            fds.extend(self.connects.gate().map(|gate| PollFd::from_borrowed_fd(gate, PollFlags::empty())));
+            let before = fds.len();
             fds.extend(listeners.iter().map(|listener| PollFd::new(&listener.fd, PollFlags::IN)));
             match rustix::event::poll(&mut fds, None) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -309,8 +357,12 @@ impl Hands<'_> {
                 }
                 continue;
             }
+            if before == 2 && !said[1].is_empty() {
+                self.connects.lose(&listeners);
+                continue;
+            }
             let mut gone = Vec::new();
-            for (index, said) in said[1..].iter().enumerate() {
+            for (index, said) in said[before..].iter().enumerate() {
                 if said.contains(PollFlags::IN) {
                     self.take(&listeners[index]);
                 } else if said.intersects(PollFlags::HUP | PollFlags::ERR) {
@@ -325,10 +377,13 @@ impl Hands<'_> {
     }
 
     /// Takes one call and answers it.
-    fn take(&self, listener: &Listener) {
+    fn take(&mut self, listener: &Listener) {
         let Ok(Some(call)) = self.desk.receive(listener.slot, &listener.fd) else { return };
         if trace::is_ours(&call) {
             return self.report(&listener.fd, &call);
+        }
+        if Connects::is_one(&call) {
+            return self.connects.take(&listener.fd, listener.slot, &call);
         }
         let slot = Slot { desk: self.desk, number: listener.slot };
         let (reply, carried) = rename::answer(&listener.fd, &call, &slot, &self.journal);
@@ -364,7 +419,7 @@ impl Hands<'_> {
 /// without a command; this runs inside its namespaces.
 pub fn recover_renames(handles: &Handles, journal_dir: &OwnedFd) -> Result<()> {
     // It recovers before it serves: when it hears the end of the channel, that is done.
-    Notifier::start(handles, journal_dir, &Listeners::new()?)?.end(&mut |_| {});
+    Notifier::start(handles, journal_dir, &Listeners::new()?, None)?.end(&mut |_| {});
     if has_journal(journal_dir) {
         return Err(kernel::Error::new("rename", rename::NAME, Errno::BUSY))
             .step(Stage::Supervise, "recover a rename");

@@ -15,6 +15,7 @@ use kernel::mountspec::{MountSpec, MountWhat, Overlay};
 use rustix::fs::MemfdFlags;
 
 use crate::error::{Result, Stage, Step as _};
+use crate::gate::Doors;
 use crate::mask::Absent;
 use crate::plan::{Command, Op, Trace, Walls};
 use crate::secret::Secret;
@@ -24,6 +25,7 @@ use crate::secret::Secret;
 pub(crate) struct Order {
     pub(crate) ops: Vec<Op>,
     pub(crate) walls: Walls,
+    pub(crate) doors: Option<Doors>,
     pub(crate) command: Option<Command>,
 }
 
@@ -89,6 +91,10 @@ impl Order {
         let mut out = Writer(Vec::with_capacity(8 << 10));
         out.list(&self.ops, Writer::op);
         out.walls(&self.walls);
+        out.flag(self.doors.is_some());
+        if let Some(doors) = &self.doors {
+            out.list(&doors.host_ports, |out, port| out.number(u64::from(*port)));
+        }
         out.flag(self.command.is_some());
         if let Some(command) = &self.command {
             out.list(&command.argv, |out, arg| out.bytes(arg.as_bytes()));
@@ -109,6 +115,12 @@ impl Order {
         let mut from = Reader(bytes);
         let ops = from.list(Reader::op)?;
         let walls = from.walls()?;
+        let doors = if from.flag()? {
+            let host_ports = from.list(|from| u16::try_from(from.number()?).ok())?;
+            Some(Doors { host_ports })
+        } else {
+            None
+        };
         let command = if from.flag()? {
             let argv = from.list(|from| Some(OsString::from_vec(from.bytes()?.to_vec())))?;
             let env = from.list(|from| {
@@ -124,7 +136,7 @@ impl Order {
         } else {
             None
         };
-        from.0.is_empty().then_some(Order { ops, walls, command })
+        from.0.is_empty().then_some(Order { ops, walls, doors, command })
     }
 }
 
@@ -156,10 +168,10 @@ impl Writer {
     }
 
     fn walls(&mut self, walls: &Walls) {
-        let Walls { emulate_rename, nest, fence, trace } = walls;
+        let Walls { emulate_rename, report_connects, nest, fence, trace } = walls;
         let traced = [trace.refusals, trace.execs, trace.reads];
         let fenced = [fence.files, fence.abstract_sockets, fence.signals];
-        for on in [*emulate_rename, *nest].into_iter().chain(traced).chain(fenced) {
+        for on in [*emulate_rename, *report_connects, *nest].into_iter().chain(traced).chain(fenced) {
             self.flag(on);
         }
         self.list(&fence.rules, |out, (path, access)| {
@@ -314,7 +326,7 @@ impl<'b> Reader<'b> {
     }
 
     fn walls(&mut self) -> Option<Walls> {
-        let (emulate_rename, nest) = (self.flag()?, self.flag()?);
+        let (emulate_rename, report_connects, nest) = (self.flag()?, self.flag()?, self.flag()?);
         let trace = Trace { refusals: self.flag()?, execs: self.flag()?, reads: self.flag()? };
         let (files, abstract_sockets, signals) = (self.flag()?, self.flag()?, self.flag()?);
         let rules = self.list(|from| {
@@ -329,7 +341,8 @@ impl<'b> Reader<'b> {
             };
             Some((path, access))
         })?;
-        Some(Walls { emulate_rename, nest, trace, fence: Domain { files, abstract_sockets, signals, rules } })
+        let fence = Domain { files, abstract_sockets, signals, rules };
+        Some(Walls { emulate_rename, report_connects, nest, trace, fence })
     }
 
     fn op(&mut self) -> Option<Op> {
@@ -436,15 +449,15 @@ mod tests {
         let rules = rules.into_iter().map(|access| (PathBuf::from("/r"), access)).collect();
         let fence = Domain { files: true, abstract_sockets: false, signals: true, rules };
         let trace = Trace { refusals: true, execs: false, reads: true };
-        let walls = Walls { emulate_rename: true, nest: false, fence, trace };
-        Order { ops, walls, command: Some(command) }
+        let walls = Walls { emulate_rename: true, report_connects: true, nest: false, fence, trace };
+        Order { ops, walls, doors: Some(Doors { host_ports: vec![1, 65_535] }), command: Some(command) }
     }
 
     #[test]
     fn an_order_comes_back_as_it_was_given() {
         let order = order();
         assert_eq!(Order::decode(&order.encode()), Some(order.clone()));
-        let without = Order { command: None, ..order };
+        let without = Order { command: None, doors: None, ..order };
         assert_eq!(Order::from_file(&without.to_file().expect("written")).expect("read"), without);
         let ops = ops_from_file(&ops_to_file(&without.ops).expect("written")).expect("read");
         assert_eq!(ops, without.ops);

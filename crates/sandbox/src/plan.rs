@@ -10,6 +10,7 @@ use kernel::landlock::Domain;
 use kernel::mountspec::{MountSpec, MountWhat};
 use kernel::process::Namespaces;
 
+use crate::gate::Doors;
 use crate::mask::Absent;
 use crate::secret::Secret;
 
@@ -110,6 +111,8 @@ pub struct Plan {
     pub ground: usize,
     /// What each command takes on.
     pub walls: Walls,
+    /// What stands on the lane's own loopback for its way out; `None` where nobody answers for its network.
+    pub doors: Option<Doors>,
 }
 
 /// The walls that each command of a lane takes on by itself.
@@ -117,6 +120,8 @@ pub struct Plan {
 pub struct Walls {
     /// Renames of directories are carried out for the lane: its filter reports them.
     pub emulate_rename: bool,
+    /// Its filter reports where it wants to connect to.
+    pub report_connects: bool,
     /// Sandboxes may nest: namespaces and mounts of its own are not refused.
     pub nest: bool,
     /// The Landlock domain; an empty one is not taken on.
@@ -139,7 +144,7 @@ pub struct Trace {
 impl Walls {
     /// True where somebody has to listen.
     pub fn reports(&self) -> bool {
-        self.emulate_rename || self.trace != Trace::default()
+        self.emulate_rename || self.report_connects || self.trace != Trace::default()
     }
 }
 
@@ -241,6 +246,7 @@ impl fmt::Display for Plan {
         }
         let said = [
             (self.walls.emulate_rename, ", directory renames carried out by the supervisor"),
+            (self.walls.report_connects, ", connections decided outside"),
             (self.walls.nest, ", nested sandboxes allowed"),
             (self.walls.trace.execs, ", programs that are started are reported"),
             (self.walls.trace.reads, ", files that are opened are reported"),

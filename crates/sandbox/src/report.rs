@@ -52,7 +52,7 @@ pub fn enforced(plan: &Plan) -> Vec<Wall> {
         full("namespaces", "mount, pid, ipc, uts, cgroup"),
     ];
     walls.push(if plan.own_network() {
-        full("network", "none but the lane's own loopback")
+        full("network", "its own, without a way out but by the gate")
     } else {
         wall("network", State::None, "the host's network")
     });

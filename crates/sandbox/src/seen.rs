@@ -135,6 +135,9 @@ pub trait Witness {
     /// Takes what was seen.
     fn saw(&mut self, seen: Seen);
 
+    /// Takes what the gate tells ([`crate::gate`]).
+    fn heard(&mut self, told: &[u8]);
+
     /// Called whenever there is nothing else to do, and after the time that it answered.
     fn rest(&mut self) -> Option<Duration>;
 }

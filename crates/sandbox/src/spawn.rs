@@ -21,6 +21,8 @@ use crate::plan::{Command, Mode, Op, Plan, Walls};
 pub struct Handles {
     /// Each with its kind, in the order in which they are joined.
     pub fds: Vec<(Namespaces, OwnedFd)>,
+    /// What pid 1 opened on the lane's own loopback, with the ports.
+    pub doors: Vec<(u16, OwnedFd)>,
 }
 
 /// A leader with its channel: pid 1 of a lane, or the leader of a command that joined one.
@@ -49,7 +51,8 @@ impl Inside {
     /// still mounted. Where pid 1 is gone, [`Inside::ready`] tells why.
     pub fn order(&self, plan: &Plan, command: Option<&Command>, hold: &[BorrowedFd<'_>]) -> Result<()> {
         let ops = plan.ops[plan.ground..].to_vec();
-        let file = Order { ops, walls: plan.walls.clone(), command: command.cloned() }.to_file()?;
+        let (walls, doors) = (plan.walls.clone(), plan.doors.clone());
+        let file = Order { ops, walls, doors, command: command.cloned() }.to_file()?;
         let mut fds = vec![file.as_fd()];
         fds.extend_from_slice(hold);
         self.send(ToInside::Order, &fds)
@@ -81,11 +84,17 @@ impl Inside {
 
     /// Waits until the view stands.
     pub fn ready(&self, plan: &Plan) -> Result<Handles> {
-        match self.hear()? {
+        let mut doors = Vec::new();
+        let mut heard = self.hear()?;
+        while let Some((FromInside::Doors(ports), fds)) = heard {
+            doors.extend(ports.into_iter().zip(fds));
+            heard = self.hear()?;
+        }
+        match heard {
             Some((FromInside::Ready, fds)) => {
                 let kinds =
                     HANDED_OUT.iter().map(|(kind, _)| *kind).filter(|kind| plan.namespaces.has(*kind));
-                Ok(Handles { fds: kinds.zip(fds).collect() })
+                Ok(Handles { fds: kinds.zip(fds).collect(), doors })
             }
             Some((FromInside::Failed { stage, errno, step, cause }, _)) => {
                 self.reap();

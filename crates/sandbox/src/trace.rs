@@ -167,7 +167,7 @@ fn stat(proc: &OwnedFd, tid: u32) -> Option<(Vec<u8>, u32)> {
     Some((name, behind.split(' ').nth(1)?.parse().ok()?))
 }
 
-/// True where a call is of a kind that others answer.
+/// True where a call is reported and nothing else: neither a rename nor a connect.
 pub(crate) fn is_ours(call: &Notification) -> bool {
-    !filter::RENAMES.contains(&call.call)
+    !filter::RENAMES.contains(&call.call) && !matches!(call.call, filter::CONNECT | filter::SENDTO)
 }

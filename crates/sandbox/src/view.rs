@@ -14,6 +14,7 @@ use kernel::process::Namespaces;
 use rustix::fs::{AtFlags, FileType};
 
 use crate::error::{Result, Stage, Step as _};
+use crate::gate::Doors;
 use crate::mask::Absent;
 use crate::plan::{Ground, Mode, Op, Plan, Trace, Walls};
 
@@ -149,6 +150,8 @@ pub struct Request {
     pub add_only: Option<(PathBuf, PathBuf)>,
     /// Directory renames are carried out for the lane.
     pub emulate_rename: bool,
+    /// What stands on the lane's own loopback, where it has a network of its own.
+    pub doors: Option<Doors>,
     /// Sandboxes may nest inside.
     pub nest: bool,
 }
@@ -203,8 +206,9 @@ pub fn plan(host: &HostFacts, ground: Ground, request: &Request) -> Plan {
         }
     }
     let (emulate_rename, nest, trace) = (request.emulate_rename, request.nest, request.trace);
-    let walls = Walls { emulate_rename, nest, fence, trace };
-    Plan { mode, namespaces, ops, ground, walls }
+    let doors = request.doors.clone().filter(|_| namespaces.has(Namespaces::NET));
+    let walls = Walls { emulate_rename, report_connects: doors.is_some(), nest, fence, trace };
+    Plan { mode, namespaces, ops, ground, walls, doors }
 }
 
 /// The outer fence: everything of the view can be read and executed, what the view has for writing can be written, and
@@ -351,7 +355,8 @@ fn private_places(uid: u32, ops: &mut Vec<Op>) {
 fn names_and_addresses(host: &HostFacts, own_network: bool, ops: &mut Vec<Op>) {
     let hosts =
         format!("127.0.0.1\tlocalhost {0}\n::1\tlocalhost ip6-localhost {0}\n", host.hostname).into_bytes();
-    let none = b"# this lane has no network\n".to_vec();
+    // Whatever may be reached, names are asked for there.
+    let none = b"nameserver 127.0.0.1\n".to_vec();
     for (found, own, name) in [(&host.resolv_conf, none, "resolv.conf"), (&host.hosts, hosts, "hosts")] {
         let Some((real, content)) = found else { continue };
         let bytes = if own_network { own } else { content.clone() };

@@ -13,7 +13,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ledger", &["tree"]),
     ("review", &["tree", "kernel"]),
     ("store", &["tree", "kernel"]),
-    ("engine", &["workspace", "sandbox", "ledger", "review", "store", "tree", "kernel"]),
+    ("egress", &["kernel"]),
+    ("engine", &["workspace", "sandbox", "egress", "ledger", "review", "store", "tree", "kernel"]),
     ("cli", &["engine", "tree", "sandbox"]),
     ("testkit", &[]),
     ("xtask", &[]),
@@ -33,6 +34,10 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("gix-imara-diff", &["review"]),
     ("blake3", &["store", "review", "ledger"]),
     ("fastcdc", &["store"]),
+    ("hickory-proto", &["egress"]),
+    ("httparse", &["egress"]),
+    ("tls-parser", &["egress"]),
+    ("url", &["egress"]),
     ("vt100", &["testkit", "cli"]),
 ];
 

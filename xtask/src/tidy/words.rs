@@ -47,7 +47,9 @@ const SITTING_ALLOWED: &[&str] = &[
 /// Complains about every such word, with its line.
 pub fn check(files: &[Source]) -> Vec<String> {
     let mut complaints = Vec::new();
-    for file in files.iter().filter(|file| file.path != "Cargo.lock") {
+    // One file names registries on purpose: the hosts that a lane may be allowed to reach.
+    const NAMES_HOSTS: &str = "crates/egress/data/hosts.toml";
+    for file in files.iter().filter(|file| file.path != "Cargo.lock" && file.path != NAMES_HOSTS) {
         for (index, line) in file.text.lines().enumerate() {
             let home = SITTING_HOMES.iter().any(|home| file.path.starts_with(home));
             let data = home || file.path.ends_with(".toml");

@@ -50,7 +50,7 @@ fn ready(
     ui: &Ui,
     lane: &LaneView,
     cost: Option<Cost>,
-    net: Net,
+    net: &Net,
     direct: &[PathBuf],
     shared: &[(String, String)],
 ) {
@@ -59,7 +59,7 @@ fn ready(
         "{} · {} · {cost} · original protected · net {}",
         ui.paint_err(Role::Lane, &format!("lane {}", lane.name)),
         lane.strategy.word(),
-        net.word()
+        escape::name(net.text())
     ));
     for path in direct {
         // Said even under -q: the promise of the line above has this hole.

@@ -55,9 +55,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     env: Vec<OsString>,
 
-    /// The network: none at all, or the host's.
-    #[arg(long, value_name = "NET", default_value = "host", value_parser = net)]
-    net: Net,
+    #[command(flatten)]
+    net: crate::network::Wanted,
 
     /// Let programs bring sandboxes of their own (bwrap, Chromium, codex, rootless builds): namespaces and mounts inside are
     /// allowed, which shows them more of the kernel; no fence stands around files behind the mounts.
@@ -145,11 +144,7 @@ fn checkpoints(word: &str) -> std::result::Result<Checkpoints, String> {
 }
 
 pub(crate) fn net(word: &str) -> std::result::Result<Net, String> {
-    match word {
-        "none" => Ok(Net::None),
-        "host" => Ok(Net::Host),
-        _ => Err("this build has none and host".to_owned()),
-    }
+    Net::parse(word).map_err(|error| format!("{error}; {}", crate::network::kinds()))
 }
 
 /// Seconds, or numbers with the units `ms`, `s`, `m`, `h`, `d` in a row.
@@ -210,7 +205,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         env,
         timeout: args.timeout,
         upper_tmpfs: args.upper == "tmpfs",
-        net: args.net,
+        net: args.net.net()?,
         detach: args.detach,
         also: args.make.also,
         strategy: args.make.strategy.0,
@@ -320,7 +315,7 @@ fn show_plan(context: &mut Context, plan: &engine::view::PlanView) -> Result<u8>
         ui.line(&format!("  not {strategy}: {}", crate::escape::name(why)))?;
     }
     ui.line(&format!("command   {}", report::argv(&plan.argv)))?;
-    ui.line(&format!("network   {}", plan.net.word()))?;
+    ui.line(&format!("network   {}", crate::escape::name(plan.net.text())))?;
     let mounts: Vec<Vec<table::Cell>> = plan
         .mounts
         .iter()

@@ -29,8 +29,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = run::duration)]
     timeout: Option<Duration>,
 
-    /// The network: none at all, or the host's.
-    #[arg(long, value_name = "NET", default_value = "host", value_parser = run::net)]
+    /// The network, as `lane run` has it.
+    #[arg(long, value_name = "NET", default_value = "open", value_parser = run::net)]
     net: Net,
 
     /// Set a variable inside; without a value it is taken from here (may be given again).

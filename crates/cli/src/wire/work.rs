@@ -98,7 +98,7 @@ pub(crate) struct Plan {
     strategy: String,
     why: String,
     rejected: Vec<Rejected>,
-    net: &'static str,
+    net: String,
     argv: Vec<Word>,
     mounts: Vec<Mount>,
     hidden: Vec<Hidden>,
@@ -138,7 +138,7 @@ impl Plan {
                 .iter()
                 .map(|(strategy, why)| Rejected { strategy: strategy.clone(), why: why.clone() })
                 .collect(),
-            net: plan.net.word(),
+            net: plan.net.text(),
             argv: plan.argv.iter().map(|word| Word::new(word)).collect(),
             mounts: plan
                 .mounts

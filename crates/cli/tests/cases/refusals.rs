@@ -116,7 +116,7 @@ fn b47_walls_that_stood_are_in_the_record_of_each_run() {
         );
         assert_eq!(of("user namespace"), if world.who() == Who::Root { "none" } else { "full" });
         assert_eq!(of("landlock"), "full");
-        world.ok(&["run", "-n", "a", "--", "true"]);
+        world.ok(&["run", "-n", "a", "--net", "host", "--", "true"]);
         let shown = world.json(&["show", "a"]);
         let last =
             &shown["runs"].as_array().unwrap().iter().max_by_key(|run| run["id"].as_i64()).unwrap()["walls"];

@@ -232,7 +232,7 @@ pub(crate) fn join(
     tell_drift(lane, monitor)?;
     let launch = launch::prepare_join(lane, &wishes(request), &live)?;
     let view = describe::lane_with(engine, &lane.row, None);
-    monitor.event(Event::Ready { lane: &view, cost: None, net: request.net, direct: &[], shared: &[] });
+    monitor.event(Event::Ready { lane: &view, cost: None, net: &launch.net, direct: &[], shared: &[] });
     let driven = drive::joined(engine, lane, live, &launch, request.timeout, request.on_record, monitor)?;
     Ok(driven.began.then_some(driven))
 }
@@ -254,9 +254,9 @@ struct Begun {
 impl Begun {
     fn new(request: &RunRequest) -> Result<Begun> {
         let mode = launch::mode();
-        let namespaces = sandbox::view::namespaces(mode, request.net == Net::None);
+        let namespaces = sandbox::view::namespaces(mode, request.net.is_own());
         let early = drive::begin(mode, namespaces, None, false)?;
-        let grounds = launch::grounds(request.net)?;
+        let grounds = launch::grounds(&request.net)?;
         early.build(&grounds.ground.ops)?;
 
         Ok(Begun { grounds, early })
@@ -285,7 +285,7 @@ fn start(
     wishes.passing &= made_now;
     let (grounds, early) = match begun {
         Some(Begun { grounds, early }) => (Ok(grounds), Some(early)),
-        None => (launch::grounds(request.net), None),
+        None => (launch::grounds(&request.net), None),
     };
     let launch = match grounds.and_then(|grounds| launch::prepare(engine, &lane, &wishes, grounds)) {
         Ok(launch) => launch,
@@ -300,7 +300,7 @@ fn start(
         monitor.event(Event::Ready {
             lane: &view,
             cost,
-            net: request.net,
+            net: &request.net,
             direct: &launch.direct,
             shared: &launch.shared,
         });
@@ -347,9 +347,20 @@ fn start(
     Ok(answer)
 }
 
-/// What was refused, as it is told.
+/// What was refused, as it is told: what differs in an address alone is one refusal.
 fn refusals(told: Option<&Told>) -> Vec<Refusal> {
-    told.map(|told| told.refused.iter().filter_map(why::of).collect()).unwrap_or_default()
+    let mut refusals: Vec<Refusal> = Vec::new();
+    for refusal in told.iter().flat_map(|told| &told.refused).filter_map(why::of) {
+        let same = |known: &&mut Refusal| {
+            (&known.wall, &known.what, &known.rule, &known.allow)
+                == (&refusal.wall, &refusal.what, &refusal.rule, &refusal.allow)
+        };
+        match refusals.iter_mut().find(same) {
+            Some(known) => known.times += refusal.times,
+            None => refusals.push(refusal),
+        }
+    }
+    refusals
 }
 
 /// A lane that was made for a run which never began is no use to anybody: it goes. The first error is told.
@@ -534,7 +545,7 @@ fn detached(
             let row = engine.ledger()?.lane(&lane.row.id)?.unwrap_or_else(|| lane.row.clone());
             let view = describe::lane(engine, &row)?;
             let (direct, shared) = (&launch.direct, &launch.shared);
-            monitor.event(Event::Ready { lane: &view, cost, net: request.net, direct, shared });
+            monitor.event(Event::Ready { lane: &view, cost, net: &request.net, direct, shared });
             let name = row.name.clone();
             Ok(RunAnswer {
                 lane: view,
@@ -609,7 +620,7 @@ fn wishes(request: &RunRequest) -> Wishes {
         bind: request.bind.clone(),
         hide: request.hide.clone(),
         env: request.env.clone(),
-        net: request.net,
+        net: request.net.clone(),
         presets: request.presets.clone(),
         trace: request.trace,
         secrets: request.secrets.clone(),

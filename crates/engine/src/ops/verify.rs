@@ -343,10 +343,10 @@ pub(crate) fn in_it(
         dir: inside(&request.dir, &parent.roots[0].view.path),
         argv: request.argv.clone(),
         env: request.env.clone(),
-        net: request.net,
+        net: request.net.clone(),
         ..Wishes::default()
     };
-    let launch = launch::prepare(engine, child, &wishes, launch::grounds(request.net)?)?;
+    let launch = launch::prepare(engine, child, &wishes, launch::grounds(&request.net)?)?;
     let held: Option<OwnedFd> = match held {
         Held::AtRest(lock) => {
             let copy = lock.as_fd().try_clone_to_owned();

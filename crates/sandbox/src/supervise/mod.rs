@@ -18,6 +18,7 @@ pub use streams::{Ends, connect};
 
 use crate::control::{self, Request};
 use crate::error::{Error, Result, Stage, Step as _};
+use crate::gate::{Gatekeeper, Heard, Keeper};
 use crate::leader::Streams;
 use crate::message::{FromInside, ToInside};
 use crate::notify::{Listeners, Notifier, Told, is_dead};
@@ -53,6 +54,8 @@ pub enum Lane<'l> {
         live: bool,
         /// A line to the watch over it, which says nothing and ends with the watch.
         watch: Option<BorrowedFd<'l>>,
+        /// Who answers for its network.
+        gatekeeper: Option<&'l dyn Gatekeeper>,
     },
     /// Somebody else's: the listener goes there.
     Joined {
@@ -80,6 +83,8 @@ pub struct Outcome {
     pub started: bool,
     /// A signal that asks for the end was passed on to it.
     pub interrupted: bool,
+    /// The process that answers for the lane's network ended before the lane: nothing left it from then on. Why.
+    pub gate_was_lost: Option<String>,
 }
 
 /// The signals that are passed on.
@@ -141,6 +146,8 @@ pub fn supervise(
         witness: &mut **witness,
         deadline: timeout.map(|timeout| Instant::now() + timeout),
         notifier: None,
+        keeper: None,
+        gate_is_lost: false,
         listeners: Listeners::new()?,
         connections: Vec::new(),
         outcome: Outcome {
@@ -151,6 +158,7 @@ pub fn supervise(
             lane_ended: false,
             started: false,
             interrupted: false,
+            gate_was_lost: None,
         },
         gone: false,
         ending: false,
@@ -164,6 +172,12 @@ pub fn supervise(
             Told::Carried(carried) => renames.push(carried),
             Told::Seen(seen) => witness.saw(seen),
         });
+    }
+    if let Some(keeper) = supervisor.keeper.take() {
+        keeper.end(|told| supervisor.witness.heard(told));
+    }
+    if let (Lane::Joined { connection, .. }, Some(_)) = (&supervisor.lane, supervisor.outcome.status) {
+        control::settle(connection, |told| supervisor.witness.heard(told));
     }
     if let (Lane::Joined { dir, .. }, None) = (&supervisor.lane, supervisor.outcome.status) {
         // The lane may have ended while it stood still, and its guard is gone or going: our leader stands still, too.
@@ -192,6 +206,9 @@ struct Supervisor<'s> {
     witness: &'s mut dyn Witness,
     deadline: Option<Instant>,
     notifier: Option<Notifier>,
+    keeper: Option<Keeper>,
+    /// It ended before the lane: nothing leaves the lane any more.
+    gate_is_lost: bool,
     /// Listeners, kept so that a call is never orphaned while the notifier is started again.
     listeners: Listeners,
     /// Clients of the control socket; a place is emptied in a round and swept after it.
@@ -215,6 +232,8 @@ enum Source {
     Connection(usize),
     Listener,
     Notifier,
+    Door,
+    Keeper,
     Stream(streams::Slot),
     Lane,
     Watch,
@@ -280,6 +299,20 @@ impl Supervisor<'_> {
                 }
             }
         }
+        match (&self.keeper, &self.lane) {
+            (Some(keeper), _) => {
+                sources.push(Source::Keeper);
+                fds.push(PollFd::from_borrowed_fd(keeper.report(), PollFlags::IN));
+            }
+            (None, Lane::Own { handles, gatekeeper: Some(gatekeeper), .. }) if !self.gate_is_lost => {
+                let doors = handles.doors.iter().map(|(_, fd)| fd.as_fd()).chain(gatekeeper.holds());
+                for door in doors {
+                    sources.push(Source::Door);
+                    fds.push(PollFd::from_borrowed_fd(door, PollFlags::IN));
+                }
+            }
+            _ => {}
+        }
         if let Some(since) = self.keys_wait
             && !self.keys_still_wait(since)
         {
@@ -328,6 +361,11 @@ impl Supervisor<'_> {
             }
             Source::Listener => self.start_notifier(flags),
             Source::Notifier => self.hear_notifier(),
+            Source::Door => self.start_keeper(),
+            Source::Keeper => {
+                self.hear_keeper();
+                Ok(())
+            }
             Source::Stream(streams::Slot::Input) if self.has_to_wait() => {
                 self.keys_wait = Some(Instant::now());
                 Ok(())
@@ -345,7 +383,13 @@ impl Supervisor<'_> {
                 Ok(())
             }
             Source::Lane => {
-                // The lane's supervisor says nothing on this connection: it is gone, and so is the lane.
+                if let Lane::Joined { connection, .. } = &self.lane
+                    && let control::Word::Told(told) = control::word(connection)
+                {
+                    self.witness.heard(&told);
+                    return Ok(());
+                }
+                // The lane's supervisor says nothing else on this connection: it is gone, and so is the lane.
                 self.outcome.lane_ended = self.outcome.status.is_none();
                 self.gone = true;
                 Ok(())
@@ -373,12 +417,14 @@ impl Supervisor<'_> {
                 }
             }
             FromInside::Started(_) => self.outcome.started = true,
-            FromInside::Ready => {}
+            FromInside::Ready | FromInside::Doors(_) => {}
             FromInside::Alone => {
                 if self.ending {
                     // Nobody joins any more, and what we hold would keep the mounts from going with pid 1.
                     if let (Lane::Own { handles, .. }, None) = (&mut self.lane, &self.notifier) {
                         handles.fds.clear();
+                        handles.doors.clear();
+                        self.gate_is_lost |= self.keeper.is_none();
                     }
                     (self.alone)();
                 }
@@ -494,6 +540,14 @@ impl Supervisor<'_> {
             Request::Listener(listener) => {
                 let _ = self.add_listener(listener);
             }
+            Request::Settle => {
+                while self.keeper.as_ref().is_some_and(Keeper::has_more) {
+                    self.hear_keeper();
+                }
+                if let Some(Some(connection)) = self.connections.get(index) {
+                    control::settled(connection);
+                }
+            }
             Request::Stop => self.terminate(),
             Request::Gone => {
                 self.connections[index] = None;
@@ -505,7 +559,7 @@ impl Supervisor<'_> {
     fn add_listener(&mut self, listener: OwnedFd) -> Result<()> {
         match &self.lane {
             Lane::Joined { connection, .. } => control::give_listener(connection, &listener),
-            Lane::Own { .. } => self.listeners.add(listener, self.notifier.as_ref()),
+            Lane::Own { .. } => self.listeners.add(listener, self.notifier.as_ref(), self.keeper.as_ref()),
         }
     }
 
@@ -515,12 +569,44 @@ impl Supervisor<'_> {
             self.listeners.sweep();
             return Ok(());
         }
+        self.start_keeper()?;
         if let Lane::Own { handles, journal_dir, .. } = &self.lane
             && self.notifier.is_none()
         {
-            self.notifier = Some(Notifier::start(handles, journal_dir, &self.listeners)?);
+            let gate = self.keeper.as_ref().map(Keeper::line);
+            self.notifier = Some(Notifier::start(handles, journal_dir, &self.listeners, gate)?);
         }
         Ok(())
+    }
+
+    /// Starts the gate, where there is one and it has not been there yet.
+    fn start_keeper(&mut self) -> Result<()> {
+        if let Lane::Own { handles, gatekeeper: Some(gatekeeper), .. } = &self.lane
+            && self.keeper.is_none()
+            && !self.gate_is_lost
+        {
+            let keeper = Keeper::start(handles, *gatekeeper)?;
+            self.listeners.introduce(&keeper);
+            self.keeper = Some(keeper);
+        }
+        Ok(())
+    }
+
+    fn hear_keeper(&mut self) {
+        let Some(keeper) = &self.keeper else { return };
+        match keeper.hear() {
+            Some(Heard::Told(told)) => {
+                self.witness.heard(&told);
+                self.connections.iter().flatten().for_each(|connection| control::pass_on(connection, &told));
+            }
+            Some(Heard::Trouble(why)) => self.outcome.gate_was_lost = Some(why),
+            None => {
+                keeper.reap();
+                self.keeper = None;
+                self.gate_is_lost = true;
+                self.outcome.gate_was_lost.get_or_insert_with(|| "it was killed".to_owned());
+            }
+        }
     }
 
     fn hear_notifier(&mut self) -> Result<()> {
@@ -533,7 +619,7 @@ impl Supervisor<'_> {
                 notifier.reap();
                 self.notifier = None;
                 if let Lane::Own { handles, journal_dir, .. } = &self.lane {
-                    self.notifier = self.listeners.restart(handles, journal_dir)?;
+                    self.notifier = self.listeners.restart(handles, journal_dir, self.keeper.as_ref())?;
                 }
             }
         }
