@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::source::{self, Outcome, Source};
-use crate::syscalls;
+use crate::{attacks, syscalls};
 
 const PAGE: &str = "ARCHITECTURE.md";
 const BEGIN: &str = "<!-- files: begin (written by `cargo xtask gen`) -->\n";
@@ -70,12 +70,16 @@ fn pages() -> Result<Vec<Made>, Vec<String>> {
         old: text(syscalls::PAGE).unwrap_or_default(),
         new: syscalls::page(&table).map_err(|error| vec![error])?,
     };
+    let needed = |path: &str| text(path).ok_or_else(|| vec![format!("{path} is missing")]);
+    let old = needed(attacks::PAGE)?;
+    let new = attacks::page(&old, &needed(attacks::TABLE)?, &needed(attacks::DOORS)?);
+    let walls = Made { page: attacks::PAGE, old, new: new.map_err(|error| vec![error])? };
     let old = text(PAGE).ok_or_else(|| vec![format!("{PAGE} is missing")])?;
     let outside = || vec![format!("{PAGE}: the marks around the list of files are missing")];
     let (head, rest) = old.split_once(BEGIN).ok_or_else(outside)?;
     let (_, tail) = rest.split_once(END).ok_or_else(outside)?;
     let new = format!("{head}{BEGIN}{}{END}{tail}", list(&files));
-    Ok(vec![Made { page: PAGE, old, new }, calls])
+    Ok(vec![Made { page: PAGE, old, new }, calls, walls])
 }
 
 fn list(files: &[Source]) -> String {

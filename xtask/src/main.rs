@@ -1,6 +1,7 @@
 //! The project's own chores: `cargo xtask tidy` checks what the compiler cannot, `cargo xtask gen`
 //! rewrites what is generated.
 
+mod attacks;
 mod r#gen;
 mod source;
 mod syscalls;

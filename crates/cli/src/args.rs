@@ -59,7 +59,7 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     #[command(visible_alias = "quick", alias = "mount")]
-    Run(commands::run::Args),
+    Run(Box<commands::run::Args>),
     #[command(alias = "init")]
     New(commands::new::Args),
     Exec(commands::exec::Args),
@@ -127,7 +127,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
         && let Ok(hot) = Hot::try_parse_from(words)
     {
         let verb = match hot.verb {
-            HotVerb::Run(args) => Verb::Run(*args),
+            HotVerb::Run(args) => Verb::Run(args),
             HotVerb::Exec(args) => Verb::Exec(args),
         };
         return Ok(Cli { global: hot.global, verb });

@@ -294,6 +294,14 @@ fn hint(error: &EngineError) -> Option<String> {
         E::PortTaken { port, .. } => {
             format!("`--publish PORT:HOST` takes another port of this machine; `ss -ltnp sport = {port}` tells who has it.")
         }
+        E::NoSuchDoor { have, .. } => format!("there are: {}.", have.join(", ")),
+        E::DoorLeadsNowhere { .. } => {
+            "start the service or set its variable, then run again; without `--door` the lane runs without it.".into()
+        }
+        E::NoLimit { what, .. } => format!("leave {} out, or run where it can be held; `lane doctor` says what there is.", what.flag()),
+        E::LimitAbove { flag, .. } => format!("a smaller {flag}, or none, is within the rule; `lane policy show` prints what holds."),
+        E::Level { .. } => "leave one of the two out; `--level namespaces` (the default) can do it where `lane doctor` finds namespaces.".into(),
+        E::NestAsRoot => "run it as an ordinary user; programs that refuse root anyway (Chromium) have a flag to go without.".into(),
         E::NoSuchPath { .. } => "paths are relative to the working directory (or to `-C DIR`).".into(),
         E::Sandbox(_) => {
             "`lane doctor` tries every wall and names the remedies; nothing runs without them.".into()

@@ -13,6 +13,7 @@ use kernel::lock::Lock;
 use kernel::process::{Namespaces, Status};
 use ledger::{LaneState, NewRun};
 use sandbox::freeze::Group;
+use sandbox::limits::Groups;
 use sandbox::message::ToInside;
 use sandbox::seen::{Seen, Witness};
 use sandbox::supervise::{self, Ends, Lane as Where, Outcome, Signals};
@@ -49,6 +50,8 @@ pub struct Options {
     pub unrecorded: bool,
     /// What was begun before the lane was known.
     pub early: Option<Early>,
+    /// The groups that hold the lane's limits.
+    pub groups: Option<Groups>,
     /// How it is watched.
     pub watching: Watching,
     /// No record speaks of the lane, nor of this run.
@@ -196,6 +199,9 @@ pub fn own(
     let sockets = if launch.channel { Some(listen(lane)?) } else { None };
     // Pid 1 has started nobody yet that stays.
     let _group = group.filter(|group| group.has(inside.leader.pid.as_raw_nonzero().get()));
+    if let Some(groups) = &options.groups {
+        groups.take(inside.leader.pid.as_raw_nonzero().get()).map_err(EngineError::Sandbox)?;
+    }
     let command = Some(&launch.command);
     let mut held = vec![lock.as_fd()];
     held.extend(options.apart.as_ref().and_then(|apart| apart.held.as_ref()).map(AsFd::as_fd));
@@ -225,7 +231,11 @@ pub fn own(
     if let Some(sink) = &mut sink {
         launch.tell(lane, sink)?;
     }
-    let control = control::listen(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)?;
+    // Without namespaces there is nothing to join.
+    let control = match launch.plan.walls.bare {
+        true => None,
+        false => Some(control::listen(lane.home.dir().fd.as_fd()).map_err(EngineError::Sandbox)?),
+    };
 
     let handles = match inside.ready(&launch.plan) {
         Ok(handles) => handles,
@@ -256,10 +266,12 @@ pub fn own(
         }
         None => None,
     };
+    let limits = crate::limits::watch(lane, &launch.plan, &handles);
     let place = Where::Own {
+        limits,
         plan: &launch.plan,
         handles,
-        control: Some(control),
+        control,
         journal_dir,
         hold: lock.as_fd(),
         live: options.live,
@@ -293,8 +305,11 @@ pub fn own(
         }
         None => None,
     };
-    let told = sink.as_mut().map(|sink| launch.tell_end(sink)).and_then(|()| Told::new(sink, of, handed));
     let interrupted = outcome.as_ref().is_ok_and(|outcome| outcome.interrupted);
+    let mut hits = options.groups.as_ref().map(Groups::hits).unwrap_or_default();
+    hits.extend(outcome.iter().flat_map(|outcome| outcome.hits.iter().cloned()));
+    crate::limits::tell(&hits, sink.as_mut(), monitor);
+    let told = sink.as_mut().map(|sink| launch.tell_end(sink)).and_then(|()| Told::new(sink, of, handed));
 
     control::remove(lane.home.dir().fd.as_fd());
     if options.apart.is_some() {

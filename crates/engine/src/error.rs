@@ -1,6 +1,8 @@
 //! [`EngineError`]: what can go wrong with a verb, as structured facts. Owns no prose beyond naming
 //! the thing and the cause; the face adds what to do next.
 
+mod kind;
+
 use std::path::PathBuf;
 
 use tree::TreePath;
@@ -509,6 +511,57 @@ pub enum EngineError {
         /// The kernel's answer.
         errno: kernel::Errno,
     },
+    /// No door has that name.
+    #[error("there is no door '{name}'")]
+    NoSuchDoor {
+        /// As asked for.
+        name: String,
+        /// The names that exist.
+        have: Vec<String>,
+    },
+    /// A door was asked for behind which nobody listens.
+    #[error("the door '{name}' leads nowhere: no socket at {}", .looked.join(", "))]
+    DoorLeadsNowhere {
+        /// The door.
+        name: String,
+        /// Where it was looked, with the variables' names.
+        looked: Vec<String>,
+    },
+    /// A limit was asked for that nothing can hold here.
+    #[error("{} cannot be limited here: {why}", .what.word())]
+    NoLimit {
+        /// Which.
+        what: sandbox::limits::What,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A flag goes beyond what a rule allows.
+    #[error("{flag} goes beyond {key}, line {line} of {}", .file.display())]
+    LimitAbove {
+        /// The flag.
+        flag: &'static str,
+        /// The rule.
+        key: String,
+        /// The file that holds it.
+        file: PathBuf,
+        /// In which line.
+        line: usize,
+    },
+    /// A level was asked for that cannot do what else was asked for.
+    #[error("level {level} cannot do {wish}: {why}")]
+    Level {
+        /// The level.
+        level: &'static str,
+        /// What else was asked for.
+        wish: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// Nested sandboxes were asked for as root.
+    #[error(
+        "--nest does nothing for root: in a lane root holds no capability, and without one the kernel gives uid 0 no namespace of its own"
+    )]
+    NestAsRoot,
     /// A path of the command line is not there.
     #[error("{}: {why}", .path.display())]
     NoSuchPath {
@@ -664,89 +717,6 @@ impl EngineError {
             below = cause.source();
         }
         text
-    }
-
-    /// Whose move it is.
-    pub fn kind(&self) -> ErrorKind {
-        use EngineError as E;
-        match self {
-            E::NoSuchLane { .. }
-            | E::NoLane { .. }
-            | E::NoSuchPreset { .. }
-            | E::PortTaken { .. }
-            | E::NoSuchKind { .. }
-            | E::LaneIsMade { .. }
-            | E::LaneIsLive { .. }
-            | E::NoSuchPath { .. }
-            | E::WhichLane { .. }
-            | E::NameTaken { .. }
-            | E::NotInTrash { .. }
-            | E::TrashEmpty { .. }
-            | E::BadName { .. }
-            | E::BadOrigin { .. }
-            | E::PathOutside { .. }
-            | E::NothingThere { .. }
-            | E::GitInternal { .. }
-            | E::NoSuchHunk { .. }
-            | E::HunkTwice { .. }
-            | E::LaneTwice { .. }
-            | E::OtherProject { .. }
-            | E::BadSelection { .. }
-            | E::NotSelectable { .. }
-            | E::NoSuchSnapshot { .. }
-            | E::WhichSnapshot { .. }
-            | E::BadReference { .. }
-            | E::NothingBack { .. }
-            | E::NotInside
-            | E::NothingForth { .. }
-            | E::NoCheck { .. }
-            | E::PolicyFile { .. }
-            | E::NotChecked { .. }
-            | E::PolicyRefuses(_)
-            | E::NoSecret { .. }
-            | E::NotGranted { .. }
-            | E::Leaks { .. }
-            | E::Unsearched { .. }
-            | E::RemovesMuch { .. }
-            | E::NoKeep { .. }
-            | E::NoSuchKeep { .. }
-            | E::KeepUndone { .. }
-            | E::TargetExists { .. }
-            | E::NoRepository { .. }
-            | E::Detached { .. }
-            | E::BadBranch { .. }
-            | E::NoSuchBranch { .. }
-            | E::BranchTaken { .. }
-            | E::CheckedOut { .. }
-            | E::GuardedCommits { .. }
-            | E::HookRefused { .. }
-            | E::TargetInside { .. } => ErrorKind::User,
-            E::Live { .. }
-            | E::NotStill { .. }
-            | E::Busy { .. }
-            | E::MovedOn { .. }
-            | E::EditedSinceKeep { .. }
-            | E::HalfDone { .. }
-            | E::IndexLocked { .. }
-            | E::BranchMoved { .. }
-            | E::RestsOnMoved { .. } => ErrorKind::Conflict,
-            E::OriginGone { .. }
-            | E::HiddenMoved { .. }
-            | E::Refused { .. }
-            | E::StateDir { .. }
-            | E::NoStateDir
-            | E::Kernel { .. }
-            | E::Ledger(_)
-            | E::Workspace(_)
-            | E::Review(_)
-            | E::Store(_)
-            | E::NoRoom { .. }
-            | E::OverBudget { .. }
-            | E::NotTaken { .. }
-            | E::NoVerdict { .. }
-            | E::Sandbox(_) => ErrorKind::Environment,
-            E::Damaged { .. } | E::NotBuilt(_) => ErrorKind::Internal,
-        }
     }
 }
 

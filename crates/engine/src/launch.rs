@@ -13,6 +13,7 @@ use kernel::process::Namespaces;
 use sandbox::channel;
 use sandbox::credentials::Credentials;
 use sandbox::environ::{self, Environment, Wish};
+use sandbox::limits::Limit;
 use sandbox::preset::{self, Preset};
 use sandbox::secret::Secret;
 use sandbox::view::{self, Home, HostFacts};
@@ -24,7 +25,7 @@ use crate::error::{Doing as _, EngineError, Result};
 use crate::happened::{Happening, Sink};
 use crate::lane::{OpenLane, OpenRoot, lexical, mount_mode};
 use crate::policy::Policy;
-use crate::view::{MountView, Net, PlanView, Strategy};
+use crate::view::{Level, MountView, Net, PlanView, Strategy};
 
 /// Wishes of the user for one run.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +58,12 @@ pub struct Wishes {
     pub secrets: Vec<crate::secrets::Wish>,
     /// Where artifacts are handed out.
     pub out: Option<PathBuf>,
+    /// Services of the host that are let in, by name.
+    pub doors: Vec<String>,
+    /// What the lane may use, and how that is held.
+    pub limits: Vec<Limit>,
+    /// What the walls add up to.
+    pub level: Level,
 }
 
 /// What is reported for the record because somebody asked for it.
@@ -148,9 +155,13 @@ pub fn mode() -> Mode {
 }
 
 /// Reads the host's facts and plans the ground.
-pub fn grounds(net: &Net) -> Result<Grounds> {
+pub fn grounds(net: &Net, level: Level) -> Result<Grounds> {
     let mode = mode();
     let host = HostFacts::read().map_err(EngineError::Sandbox)?;
+    if level == Level::LandlockOnly {
+        let ground = Ground { mode, namespaces: Namespaces::default(), ops: Vec::new() };
+        return Ok(Grounds { host, ground });
+    }
     let uid = rustix::process::geteuid().as_raw();
     let ground = view::ground(&host, mode, net.is_own(), uid);
     Ok(Grounds { host, ground })
@@ -158,14 +169,22 @@ pub fn grounds(net: &Net) -> Result<Grounds> {
 
 /// Puts a run together. Makes the layers over the home where they are missing; the caller holds the lock.
 pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Grounds) -> Result<Launch> {
+    if wishes.level == Level::LandlockOnly {
+        return crate::bare::prepare(engine, lane, wishes, &grounds.host, grounds.ground.mode);
+    }
     let mounts = MountTable::load()?;
     let program = wishes.argv.first().map_or(OsStr::new(""), OsString::as_os_str);
     let presets = presets(program, &wishes.presets)?;
     let granted: Vec<String> = presets.iter().flat_map(|preset| preset.shows.iter().cloned()).collect();
+    let open = crate::doors::find(&wishes.doors, home_dir().as_deref())?;
     let credentials = Credentials::built_in().map_err(EngineError::Sandbox)?.without(&granted);
+    let credentials = crate::doors::granted(&open, credentials);
     let credentials = crate::hiding::followed(credentials, home_dir().as_deref(), &mounts);
     let Grounds { host, ground } = grounds;
     let mode = ground.mode;
+    if wishes.nest && mode == Mode::Root {
+        return Err(EngineError::NestAsRoot);
+    }
     let ours = crate::lane::ours(engine, &lane.home)?;
     let mut hidden: Vec<(PathBuf, String)> = Vec::new();
     let layering = Layering { granted: &granted, in_memory: wishes.passing };
@@ -214,6 +233,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
             no_exec: true,
         });
     }
+    roots.extend(crate::doors::mounts(&open));
     // A cargo home in a place that every lane shows, such as /opt.
     let everywhere = crate::tools::cargo_logins().into_iter().filter(|path| {
         home_at.as_ref().is_none_or(|home| !path.starts_with(home))
@@ -246,10 +266,13 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
         emulate_rename: mode == Mode::User && has_overlay,
         doors: wishes.net.doors(),
         nest: wishes.nest,
+        services: wishes.doors.clone(),
+        private: crate::doors::private(&open),
+        limits: wishes.limits.clone(),
     };
     let plan = view::plan(&host, ground, &request);
     let cwd = working_directory(lane, &wishes.dir);
-    let environment = environment(lane, wishes, &credentials, &presets, uid, &cwd);
+    let environment = environment(lane, wishes, &credentials, &presets, &wishes.doors, uid, &cwd)?;
     let argv = if wishes.argv.is_empty() { vec![shell()] } else { wishes.argv.clone() };
     let secrets = crate::secrets::collect(&wishes.secrets, &dir)?;
     let command = Command { argv, env: environment.inside.clone(), cwd, secrets };
@@ -257,6 +280,7 @@ pub fn prepare(engine: &Engine, lane: &OpenLane, wishes: &Wishes, grounds: Groun
         .iter()
         .flat_map(|preset| preset.shows.iter().map(|what| (preset.name.clone(), format!("~/{what}"))))
         .filter(|(_, what)| home_dir().is_some_and(|home| home.join(&what[2..]).exists()))
+        .chain(crate::doors::told(&open))
         .collect();
     Ok(Launch {
         plan,
@@ -452,7 +476,7 @@ pub(crate) fn fingerprint(name: &[u8]) -> u64 {
 }
 
 /// Paths of the command line, absolute and without links; each must be there.
-fn existing(dir: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub(crate) fn existing(dir: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     paths
         .iter()
         .map(|path| {
@@ -471,7 +495,7 @@ fn working_directory(lane: &OpenLane, dir: &Path) -> PathBuf {
     }
 }
 
-fn shell() -> OsString {
+pub(crate) fn shell() -> OsString {
     std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into())
 }
 
@@ -480,10 +504,12 @@ fn environment(
     wishes: &Wishes,
     credentials: &Credentials,
     presets: &[Preset],
+    doors: &[String],
     uid: u32,
     cwd: &Path,
-) -> Environment {
-    let passes: Vec<String> = presets.iter().flat_map(|preset| preset.passes.iter().cloned()).collect();
+) -> Result<Environment> {
+    let mut passes: Vec<String> = presets.iter().flat_map(|preset| preset.passes.iter().cloned()).collect();
+    passes.extend(crate::doors::variables(doors)?);
     let wanted: Vec<Wish> =
         wishes.env.iter().map(|(name, value)| Wish { name: name.clone(), value: value.clone() }).collect();
     let files: Vec<String> = wishes.secrets.iter().map(|wish| format!("{}_FILE", wish.name)).collect();
@@ -497,7 +523,7 @@ fn environment(
     fixed.extend(files.iter().map(String::as_str).zip(at));
     // A temporary directory of the host is not there inside; /tmp is.
     let host = std::env::vars_os().filter(|(name, _)| name != "TMPDIR");
-    environ::environment(host, &credentials.variables, &passes, &wanted, &fixed)
+    Ok(environ::environment(host, &credentials.variables, &passes, &wanted, &fixed))
 }
 
 /// A command that joins a live lane: the walls stand already, only environment and directory are made.
@@ -507,7 +533,7 @@ pub fn prepare_join(lane: &OpenLane, wishes: &Wishes, live: &sandbox::control::J
     let credentials = Credentials::built_in().map_err(EngineError::Sandbox)?;
     let uid = rustix::process::geteuid().as_raw();
     let cwd = working_directory(lane, &wishes.dir);
-    let environment = environment(lane, wishes, &credentials, &presets, uid, &cwd);
+    let environment = environment(lane, wishes, &credentials, &presets, &live.walls.doors, uid, &cwd)?;
     let argv = if wishes.argv.is_empty() { vec![shell()] } else { wishes.argv.clone() };
     let command = Command { argv, env: environment.inside.clone(), cwd, secrets: Vec::new() };
     let namespaces =
@@ -536,7 +562,7 @@ pub fn settle_renames(engine: &Engine, lane: &OpenLane, lock: &Lock) -> Result<(
         return Ok(());
     }
     let wishes = Wishes { dir: lane.roots[0].view.path.clone(), net: Net::none(), ..Wishes::default() };
-    let launch = prepare(engine, lane, &wishes, grounds(&wishes.net)?)?;
+    let launch = prepare(engine, lane, &wishes, grounds(&wishes.net, wishes.level)?)?;
     lane.home.forget_links()?;
     for root in &lane.roots {
         root.workspace.before_mount()?;
@@ -573,7 +599,8 @@ pub fn show(engine: &Engine, making: &crate::ops::new::NewRequest, wishes: &Wish
             (made.lane, made.lock, rejected, true)
         }
     };
-    let launch = grounds(&wishes.net).and_then(|grounds| prepare(engine, &lane, wishes, grounds));
+    let launch =
+        grounds(&wishes.net, wishes.level).and_then(|grounds| prepare(engine, &lane, wishes, grounds));
     let (name, strategy, why) = (lane.row.name.clone(), lane.row.strategy.clone(), lane.row.why.clone());
     if temporary {
         let id = lane.row.id.clone();

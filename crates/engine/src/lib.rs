@@ -5,11 +5,13 @@
 
 mod activity;
 pub mod artifacts;
+mod bare;
 mod bases;
 mod beginning;
 pub mod clock;
 pub mod describe;
 pub mod desk;
+mod doors;
 pub mod drive;
 pub mod engine;
 pub mod error;
@@ -27,6 +29,7 @@ pub mod keeping;
 pub mod lane;
 pub mod launch;
 pub mod leaks;
+pub mod limits;
 mod live;
 pub mod memory;
 pub mod merging;

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use sandbox::limits::Hit;
+
 use crate::view::{Cost, DriftView, LaneView, Net};
 
 /// Something worth telling while an operation runs.
@@ -39,6 +41,8 @@ pub enum Event<'a> {
     Drifted(&'a [DriftView]),
     /// Something crashed earlier and was put right: what, and on what.
     Repaired(&'a str, &'a str),
+    /// A limit of the lane was hit.
+    LimitHit(&'a Hit),
     /// Something did not go as it should, and the operation went on.
     Warning(&'a str),
 }

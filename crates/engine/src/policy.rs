@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use review::plan::KeepPlan;
 use tree::Source;
 
-pub use file::{Check, Keep, Patterns, Rule};
+pub use file::{Check, Keep, LimitRule, Limits, Patterns, Rule};
 pub use gate::CheckView;
 pub(crate) use gate::{Gate, is_written};
 pub use refusal::{Broken, Refusal, Said};
@@ -49,8 +49,10 @@ pub struct PolicyFile {
     pub path: PathBuf,
     /// Whom it rules.
     pub scope: Scope,
-    /// What it says; `None` where there is no such file.
+    /// What it says of keeps; `None` where there is no such file.
     pub keep: Option<Keep>,
+    /// What it says of what runs may use.
+    pub limits: Limits,
 }
 
 /// Everything that holds for a keep.
@@ -194,6 +196,11 @@ impl Policy {
         Ok(())
     }
 
+    /// Every rule about what runs may use, with its file.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (&Path, &LimitRule)> {
+        self.files.iter().flat_map(|file| file.limits.iter().map(|rule| (file.path.as_path(), rule)))
+    }
+
     /// The checks that have to pass before anything is kept, each once.
     pub fn checks(&self) -> Vec<NeededCheck> {
         let mut found: Vec<NeededCheck> = Vec::new();
@@ -209,16 +216,17 @@ impl Policy {
 }
 
 /// The rules of a file; the line, where it is known, and the cause where it is refused.
-pub(crate) fn parse(text: &[u8]) -> std::result::Result<Keep, (Option<usize>, String)> {
+pub(crate) fn parse(text: &[u8]) -> std::result::Result<(Keep, Limits), (Option<usize>, String)> {
     if text.len() > LIMIT { Err((None, "it is too long".to_owned())) } else { file::parse(text) }
 }
 
 fn read(path: PathBuf, scope: Scope, text: Option<Vec<u8>>) -> Result<PolicyFile> {
-    let keep = match text {
+    let said = match text {
         Some(text) => Some(parse(&text).map_err(|(line, why)| bad(&path, line, why))?),
         None => None,
     };
-    Ok(PolicyFile { path, scope, keep })
+    let (keep, limits) = said.map_or((None, Limits::new()), |(keep, limits)| (Some(keep), limits));
+    Ok(PolicyFile { path, scope, keep, limits })
 }
 
 fn bad(path: &Path, line: Option<usize>, why: String) -> EngineError {

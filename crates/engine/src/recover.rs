@@ -189,6 +189,7 @@ fn settle_live(engine: &Engine, row: &mut Lane, monitor: &mut dyn Monitor) -> Re
     };
     // Nobody is in it any more.
     sandbox::freeze::group::end(&home.dir().fd);
+    sandbox::limits::end(&home.dir().fd);
     let noted = engine.ledger()?.act(|act| -> ledger::Result<()> {
         act.set_state(&row.id, LaneState::Idle)?;
         act.lose_open_runs(&row.id, clock::now_ms())

@@ -223,6 +223,7 @@ pub fn remove_lane(state: &Path, home: LaneHome) -> Result<()> {
     // From here on it is a remnant, whatever interrupts us, and the next command goes on.
     home.doom()?;
     sandbox::freeze::group::end(&home.dir().fd);
+    sandbox::limits::end(&home.dir().fd);
     let left = leave(state, &home);
     home.remove()?;
     left

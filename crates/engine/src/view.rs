@@ -35,6 +35,26 @@ impl LaneState {
     }
 }
 
+/// What the walls of a run add up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Level {
+    /// Namespaces, Landlock and the filter.
+    #[default]
+    Namespaces,
+    /// Landlock and the filter, for machines that refuse namespaces.
+    LandlockOnly,
+}
+
+impl Level {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Namespaces => "namespaces",
+            Level::LandlockOnly => "landlock-only",
+        }
+    }
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {

@@ -7,6 +7,7 @@
 pub mod borrow;
 pub mod bytes;
 pub mod cgroup;
+pub mod controllers;
 pub mod deaf;
 pub mod desk;
 pub mod dir;

@@ -2,7 +2,7 @@
 //!
 //! Rests on capabilities(7) and prctl(2). Everything here only takes away.
 
-use rustix::process::DumpableBehavior;
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use crate::error::{Asked as _, Result};
@@ -76,6 +76,46 @@ impl Drop for Raised {
 /// Shuts ptrace and /proc/PID/{mem,fd,cwd,…} of this process to others of the same user.
 pub fn not_dumpable() -> Result<()> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).asked("prctl", "PR_SET_DUMPABLE 0")
+}
+
+/// From now on, no more than this many processes and threads of this user in this user namespace. Root of the machine is
+/// not held to it.
+pub fn limit_processes(most: u64) -> Result<()> {
+    limit(Resource::Nproc, most, "RLIMIT_NPROC")
+}
+
+/// No file is written beyond this many bytes.
+pub fn limit_file_size(most: u64) -> Result<()> {
+    limit(Resource::Fsize, most, "RLIMIT_FSIZE")
+}
+
+/// Lowers both ends of a limit; one that is lower already stays.
+fn limit(resource: Resource, most: u64, name: &'static str) -> Result<()> {
+    let now = rustix::process::getrlimit(resource);
+    let lower = |was: Option<u64>| Some(was.map_or(most, |was| was.min(most)));
+    let limits = Rlimit { current: lower(now.current), maximum: lower(now.maximum) };
+    rustix::process::setrlimit(resource, limits).asked("setrlimit", name)
+}
+
+/// From now on, this thread and what it starts run on at most this many of the processors that it may run on now. Which
+/// ones is drawn by `dice`, so that several lanes spread.
+pub fn limit_processors(most: u64, dice: u64) -> Result<()> {
+    let now = rustix::thread::sched_getaffinity(None).asked("sched_getaffinity", "")?;
+    let have: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| now.is_set(*cpu)).collect();
+    let mut less = rustix::thread::CpuSet::new();
+    let first = dice as usize % have.len().max(1);
+    let chosen = have.iter().cycle().skip(first).take(have.len().min(most.max(1) as usize));
+    chosen.for_each(|cpu| less.set(*cpu));
+    rustix::thread::sched_setaffinity(None, &less).asked("sched_setaffinity", "")
+}
+
+/// Leaves the caller's session keyring for a new, empty one; what was in it is out of reach. Nothing happens on a kernel
+/// without keys, nor where the user's keys are used up: then the filter of a command alone keeps it from them.
+pub fn own_keyring() {
+    // SAFETY: the call takes a number and a null name, and touches no memory of ours.
+    unsafe {
+        libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<libc::c_char>())
+    };
 }
 
 /// The number of the initial user namespace (PROC_USER_INIT_INO in the kernel's proc_ns.h).

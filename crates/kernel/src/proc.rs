@@ -126,6 +126,50 @@ impl Proc {
         }
     }
 
+    /// Bytes of memory that are resident in a process; 0 where it is gone.
+    pub fn resident(&self, pid: i32) -> u64 {
+        let pages = || -> Option<u64> {
+            let text = self.read_short(&format!("{pid}/statm"))?;
+            number(text.split(|byte| *byte == b' ').nth(1)?)
+        };
+        pages().unwrap_or(0) * rustix::param::page_size() as u64
+    }
+
+    /// Its share of memory in bytes: what it has alone, and its part of what it has with others. Needs the right to look
+    /// into the process; what is resident, where there is no such right.
+    pub fn share(&self, pid: i32) -> u64 {
+        let share = || -> Option<u64> {
+            let text = self.read_short(&format!("{pid}/smaps_rollup"))?;
+            let line = field(&text, b"Pss:")?;
+            let kib: u64 = number(line.trim_ascii().split(|byte| *byte == b' ').next()?)?;
+            Some(kib * 1024)
+        };
+        share().unwrap_or_else(|| self.resident(pid))
+    }
+
+    /// Bytes in the filesystems in memory that a process sees as its root and its /var/tmp; `None` where its root cannot
+    /// be looked into.
+    pub fn temporary_files(&self, pid: i32) -> Option<u64> {
+        let used = |place: &str| {
+            let dir = rustix::fs::openat(
+                &self.0,
+                format!("{pid}/root/{place}"),
+                OFlags::PATH | OFlags::CLOEXEC,
+                Mode::empty(),
+            );
+            let stat = rustix::fs::fstatvfs(dir.ok()?).ok()?;
+            Some((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
+        };
+        Some(used("")? + used("var/tmp").unwrap_or(0))
+    }
+
+    /// The name of a process.
+    pub fn name(&self, pid: i32) -> Option<Vec<u8>> {
+        let mut name = self.read_short(&format!("{pid}/comm"))?;
+        name.truncate(name.trim_ascii_end().len());
+        Some(name)
+    }
+
     /// A file of one piece.
     fn read_short(&self, name: &str) -> Option<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;

@@ -7,6 +7,7 @@
 
 use kernel::seccomp::{Answer, Filter, Rule, When};
 
+use crate::limits::Means;
 use crate::plan::Walls;
 
 const EPERM: Answer = Answer::Errno(1);
@@ -135,6 +136,16 @@ pub fn rules(walls: &Walls) -> Vec<Rule> {
             // A message on a connection names no address.
             rule(When::NotNull { arg: 4 }, Answer::Notify);
         }
+        // Which processors it may run on is what holds the limit.
+        if known.name == "sched_setaffinity"
+            && walls.limits.iter().any(|limit| limit.means == Means::Affinity)
+        {
+            rule(When::Always, EPERM);
+            continue;
+        }
+        if walls.bare && alone(known.name, &mut rule) {
+            continue;
+        }
         match known.says {
             _ if known.nested && walls.nest => {}
             Says::Allowed => {}
@@ -153,6 +164,38 @@ pub fn rules(walls: &Walls) -> Vec<Rule> {
         rule(When::Always, Answer::Allow);
     }
     rules
+}
+
+/// Where no namespace stands around a command: what Landlock does not keep from others of the same user. True where it
+/// answers for the call.
+fn alone(name: &str, rule: &mut dyn FnMut(When, Answer)) -> bool {
+    let own = |arg| When::Equals { arg, value: 0 };
+    match name {
+        // With 0 it means itself.
+        "prlimit64" | "sched_setscheduler" | "sched_setparam" | "sched_setattr" | "sched_setaffinity" => {
+            rule(own(0), Answer::Allow);
+            rule(When::Always, EPERM);
+        }
+        // All processes of the user, or one that is named.
+        "setpriority" | "ioprio_set" => {
+            let whole_user = if name == "setpriority" { 2 } else { 3 };
+            rule(When::Equals { arg: 0, value: whole_user }, EPERM);
+            rule(own(1), Answer::Allow);
+            rule(When::Always, EPERM);
+        }
+        // The host's services listen on paths, which this kernel's Landlock does not shut.
+        "socket" => {
+            FAMILIES[1..]
+                .iter()
+                .for_each(|value| rule(When::Equals { arg: 0, value: *value }, Answer::Allow));
+            rule(When::Always, EPERM);
+        }
+        // Segments, queues and semaphores of every program of the user.
+        "shmget" | "shmat" | "shmctl" | "semget" | "semop" | "semctl" | "semtimedop" | "msgget"
+        | "msgsnd" | "msgrcv" | "msgctl" | "mq_open" | "mq_unlink" => rule(When::Always, EPERM),
+        _ => return false,
+    }
+    true
 }
 
 /// The filter of a command.

@@ -17,6 +17,7 @@ use rustix::process::Signal;
 use crate::error::{Result, Stage, Step as _};
 use crate::gate;
 use crate::leader::{self, Started, Streams};
+use crate::limits::Own;
 use crate::message::{FromInside, ToInside};
 use crate::order::{self, Order};
 use crate::plan::Mode;
@@ -102,6 +103,11 @@ fn come_up(channel: &OwnedFd, birth: &Birth<'_>) -> Result<Up> {
         write_proc("/proc/sys/user/max_user_namespaces", b"0")
             .step(Stage::Walls, "shut nested user namespaces")?;
     }
+    if let Some(most) = Own::of(&order.walls.limits).pid_max {
+        write_proc("/proc/sys/kernel/pid_max", most.to_string().as_bytes())
+            .step(Stage::Walls, "limit the process ids")?;
+    }
+    kernel::privilege::own_keyring();
     kernel::privilege::not_dumpable().step(Stage::Walls, "shut pid 1 to tracing")?;
     kernel::privilege::no_new_privs().step(Stage::Walls, "no_new_privs")?;
     kernel::privilege::lock_down_root().step(Stage::Walls, "empty the bounding set")?;

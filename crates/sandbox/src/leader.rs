@@ -17,6 +17,7 @@ use rustix::termios::Winsize;
 
 use crate::error::{Error, Result, Stage, Step as _};
 use crate::filter;
+use crate::limits::Own;
 use crate::message::FromInside;
 use crate::plan::{Command, Walls};
 use crate::rootfs;
@@ -52,7 +53,8 @@ pub(crate) fn start(
     // A session of its own: the host's terminal is out of reach (TIOCSTI, SIGHUP of the host's session).
     let _ = rustix::process::setsid();
     let terminal = if streams.wants_terminal() {
-        let (master, slave) = pty::open("/dev/pts/ptmx").step(Stage::Exec, "open a terminal in the lane")?;
+        let (master, slave) = pty::open(if walls.bare { "/dev/ptmx" } else { "/dev/pts/ptmx" })
+            .step(Stage::Exec, "open a terminal in the lane")?;
         pty::take_control(&slave).step(Stage::Exec, "take the terminal as controlling terminal")?;
         if let Some(size) = streams.size {
             let _ = pty::set_size(&slave, size);
@@ -218,10 +220,27 @@ fn libc_sigttou() -> i32 {
     rustix::process::Signal::TTOU.as_raw()
 }
 
+/// A number that differs between lanes, in which the same process ids come again.
+fn own_number() -> u64 {
+    let inode = |path: &str| rustix::fs::stat(path).map_or(0, |stat| stat.st_ino);
+    inode("/proc/self/ns/mnt") ^ inode("/proc/self/ns/pid")
+}
+
 /// What stands between the command and the kernel. The leader has set no_new_privs and the bounding set.
 fn take_on(walls: &Walls, channel: BorrowedFd<'_>) -> Result<()> {
     kernel::privilege::no_new_privs().step(Stage::Walls, "no_new_privs")?;
     kernel::privilege::drop_capabilities().step(Stage::Walls, "drop capabilities")?;
+    let own = Own::of(&walls.limits);
+    if let Some(most) = own.processors {
+        let dice = rustix::process::getpid().as_raw_nonzero().get() as u64 ^ own_number();
+        kernel::privilege::limit_processors(most, dice).step(Stage::Walls, "limit the processors")?;
+    }
+    if let Some(most) = own.file_size {
+        kernel::privilege::limit_file_size(most).step(Stage::Walls, "limit the size of files")?;
+    }
+    if let Some(most) = own.processes {
+        kernel::privilege::limit_processes(most).step(Stage::Walls, "limit the processes")?;
+    }
     if !walls.fence.is_empty() {
         walls.fence.enforce().step(Stage::Walls, "take on the Landlock domain")?;
     }

@@ -8,10 +8,12 @@
 //! Invariants: a wall that was asked for and cannot be built ends the start, nothing is executed; nothing
 //! is ever mounted in the host's mount namespace; everything dies with pid 1, and pid 1 with its parent.
 
+mod bare;
 pub mod channel;
 mod connects;
 pub mod control;
 pub mod credentials;
+pub mod door;
 pub mod environ;
 pub mod error;
 pub mod filter;
@@ -19,6 +21,7 @@ pub mod freeze;
 pub mod gate;
 mod init;
 pub mod leader;
+pub mod limits;
 pub mod mask;
 pub mod message;
 pub mod notify;

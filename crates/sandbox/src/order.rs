@@ -16,9 +16,22 @@ use rustix::fs::MemfdFlags;
 
 use crate::error::{Result, Stage, Step as _};
 use crate::gate::Doors;
+use crate::limits::{Limit, Means, What};
 use crate::mask::Absent;
 use crate::plan::{Command, Op, Trace, Walls};
 use crate::secret::Secret;
+
+/// By their number on the wire.
+const WHATS: [What; 6] = [What::Memory, What::Cpus, What::Pids, What::Disk, What::Inodes, What::IoWeight];
+const MEANS: [Means; 7] = [
+    Means::Group(1),
+    Means::Group(2),
+    Means::Rlimit,
+    Means::PidMax,
+    Means::Affinity,
+    Means::WatchedMemory,
+    Means::WatchedLayers,
+];
 
 /// The rest of a plan, with the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,10 +181,10 @@ impl Writer {
     }
 
     fn walls(&mut self, walls: &Walls) {
-        let Walls { emulate_rename, report_connects, nest, fence, trace } = walls;
+        let Walls { emulate_rename, report_connects, nest, bare, fence, trace, doors, limits } = walls;
         let traced = [trace.refusals, trace.execs, trace.reads];
         let fenced = [fence.files, fence.abstract_sockets, fence.signals];
-        for on in [*emulate_rename, *report_connects, *nest].into_iter().chain(traced).chain(fenced) {
+        for on in [*emulate_rename, *report_connects, *nest, *bare].into_iter().chain(traced).chain(fenced) {
             self.flag(on);
         }
         self.list(&fence.rules, |out, (path, access)| {
@@ -183,6 +196,12 @@ impl Writer {
                 Access::Add => b'a',
                 Access::Write => b'w',
             });
+        });
+        self.list(doors, |out, name| out.bytes(name.as_bytes()));
+        self.list(limits, |out, limit| {
+            out.0.push(WHATS.iter().position(|what| *what == limit.what).unwrap_or(0) as u8);
+            out.number(limit.most);
+            out.0.push(MEANS.iter().position(|means| *means == limit.means).unwrap_or(0) as u8);
         });
     }
 
@@ -326,7 +345,8 @@ impl<'b> Reader<'b> {
     }
 
     fn walls(&mut self) -> Option<Walls> {
-        let (emulate_rename, report_connects, nest) = (self.flag()?, self.flag()?, self.flag()?);
+        let (emulate_rename, report_connects) = (self.flag()?, self.flag()?);
+        let (nest, bare) = (self.flag()?, self.flag()?);
         let trace = Trace { refusals: self.flag()?, execs: self.flag()?, reads: self.flag()? };
         let (files, abstract_sockets, signals) = (self.flag()?, self.flag()?, self.flag()?);
         let rules = self.list(|from| {
@@ -341,8 +361,13 @@ impl<'b> Reader<'b> {
             };
             Some((path, access))
         })?;
+        let doors = self.list(|from| String::from_utf8(from.bytes()?.to_vec()).ok())?;
+        let limits = self.list(|from| {
+            let what = *WHATS.get(usize::from(from.tag()?))?;
+            Some(Limit { what, most: from.number()?, means: *MEANS.get(usize::from(from.tag()?))? })
+        })?;
         let fence = Domain { files, abstract_sockets, signals, rules };
-        Some(Walls { emulate_rename, report_connects, nest, trace, fence })
+        Some(Walls { emulate_rename, report_connects, nest, bare, trace, fence, doors, limits })
     }
 
     fn op(&mut self) -> Option<Op> {
@@ -449,7 +474,18 @@ mod tests {
         let rules = rules.into_iter().map(|access| (PathBuf::from("/r"), access)).collect();
         let fence = Domain { files: true, abstract_sockets: false, signals: true, rules };
         let trace = Trace { refusals: true, execs: false, reads: true };
-        let walls = Walls { emulate_rename: true, report_connects: true, nest: false, fence, trace };
+        let limits = WHATS.iter().zip(MEANS.iter().cycle());
+        let limits = limits.map(|(what, means)| Limit { what: *what, most: 7, means: *means }).collect();
+        let walls = Walls {
+            emulate_rename: true,
+            report_connects: true,
+            nest: false,
+            bare: true,
+            fence,
+            trace,
+            doors: vec!["x11".into()],
+            limits,
+        };
         Order { ops, walls, doors: Some(Doors { host_ports: vec![1, 65_535] }), command: Some(command) }
     }
 

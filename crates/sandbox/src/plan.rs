@@ -11,6 +11,7 @@ use kernel::mountspec::{MountSpec, MountWhat};
 use kernel::process::Namespaces;
 
 use crate::gate::Doors;
+use crate::limits::Limit;
 use crate::mask::Absent;
 use crate::secret::Secret;
 
@@ -124,10 +125,16 @@ pub struct Walls {
     pub report_connects: bool,
     /// Sandboxes may nest: namespaces and mounts of its own are not refused.
     pub nest: bool,
+    /// No namespace stands around it: its filter keeps it from other processes of the caller.
+    pub bare: bool,
     /// The Landlock domain; an empty one is not taken on.
     pub fence: Domain,
     /// What its filter reports for the record.
     pub trace: Trace,
+    /// Names of the doors that are open.
+    pub doors: Vec<String>,
+    /// What the lane may use, and how that is held.
+    pub limits: Vec<Limit>,
 }
 
 /// What is reported for the record.

@@ -5,6 +5,7 @@
 use kernel::landlock::Access;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::{Limit, What};
 use crate::plan::{self, Mode, Plan, Walls};
 
 /// How far a wall stands.
@@ -34,6 +35,9 @@ pub struct Wall {
 pub fn enforced(plan: &Plan) -> Vec<Wall> {
     let wall = |name: &str, state, note: &str| Wall { name: name.into(), state, note: note.into() };
     let full = |name: &str, note: &str| wall(name, State::Full, note);
+    if plan.walls.bare {
+        return bare(plan);
+    }
     let mut walls = vec![
         full("view", "the project is a lane, the system is read-only, credentials are absent"),
         match plan.mode {
@@ -78,9 +82,67 @@ pub fn enforced(plan: &Plan) -> Vec<Wall> {
             "those of the host can be reached: this kernel has no Landlock scopes",
         ),
     });
+    walls.push(if plan.walls.doors.is_empty() {
+        full("host doors", "no socket of a session bus, agent, keyring, container engine or display")
+    } else {
+        let open = plan.walls.doors.join(", ");
+        wall("host doors", State::Partial, &format!("open by name: {open}; every other is shut"))
+    });
     walls.push(landlock(&plan.walls));
-    walls.push(wall("limits", State::None, "not built yet (only --timeout)"));
+    walls.push(limits(&plan.walls.limits));
     walls
+}
+
+/// The walls of a command without namespaces.
+fn bare(plan: &Plan) -> Vec<Wall> {
+    let wall = |name: &str, state, note: &str| Wall { name: name.into(), state, note: note.into() };
+    vec![
+        wall(
+            "view",
+            State::Partial,
+            "a copy in the lane's own directory, a home and temporary directories of its own; names, sizes, modes, times and attributes of other files are not hidden, and those of your own can be changed",
+        ),
+        wall("user namespace", State::None, "level landlock-only"),
+        wall(
+            "namespaces",
+            State::None,
+            "level landlock-only: what is left when the supervisor is killed survives",
+        ),
+        wall("network", State::None, "the host's network"),
+        wall("no_new_privs", State::Full, "no program gains privilege"),
+        wall(
+            "seccomp",
+            State::Full,
+            "what docs/syscalls.md does not allow is refused; besides: unix sockets, System V and POSIX queues, priorities and limits of other processes",
+        ),
+        wall("abstract sockets", State::Full, "those of the host are out of reach"),
+        wall("signals", State::Full, "none to processes outside; tracing neither"),
+        wall("host doors", State::Full, "no unix socket is had at all"),
+        landlock(&plan.walls),
+        limits(&plan.walls.limits),
+    ]
+}
+
+/// Each limit with what it allows and how it is held.
+fn limits(limits: &[Limit]) -> Wall {
+    let state = match limits {
+        [] => State::None,
+        _ if limits.iter().all(|limit| limit.means.is_enforced()) => State::Full,
+        _ => State::Partial,
+    };
+    let one = |limit: &Limit| {
+        let most = match limit.what {
+            What::Memory | What::Disk => format!("{} bytes", limit.most),
+            What::Cpus => format!("{}.{:03}", limit.most / 1000, limit.most % 1000),
+            What::Pids | What::Inodes | What::IoWeight => limit.most.to_string(),
+        };
+        format!("{} {most}: {}", limit.what.word(), limit.means)
+    };
+    let note = match limits {
+        [] => "none asked for (--memory, --cpus, --pids, --disk)".to_owned(),
+        _ => limits.iter().map(one).collect::<Vec<_>>().join("; "),
+    };
+    Wall { name: "limits".into(), state, note }
 }
 
 /// The outer fence, with what it handles and what it grants.

@@ -130,7 +130,11 @@ pub fn begin(mode: Mode, namespaces: Namespaces, group: Option<&Group>, streams:
         Forked::Parent(leader) => Ok(Inside { leader, channel: ours }),
         Forked::Child => {
             drop(ours);
-            init::main(&theirs, &Birth { mode, namespaces, streams: &streams, ids })
+            let birth = Birth { mode, namespaces, streams: &streams, ids };
+            if namespaces == Namespaces::default() {
+                crate::bare::main(&theirs, &birth)
+            }
+            init::main(&theirs, &birth)
         }
     }
 }
@@ -167,8 +171,9 @@ pub fn join(
         Forked::Child => {
             drop(ours);
             let channel = theirs;
-            let started =
-                enter(handles).and_then(|()| leader::start(&channel, command, &streams, walls, true));
+            let started = crate::limits::enter(lane)
+                .and_then(|()| enter(handles))
+                .and_then(|()| leader::start(&channel, command, &streams, walls, true));
             drop(streams);
             match started {
                 Ok(started) => stand_by(&channel, started.pid),
@@ -192,6 +197,7 @@ fn enter(handles: &Handles) -> Result<()> {
         process::join_namespace(fd, *kind).step(Stage::Namespaces, "join the lane's namespaces")?;
     }
     // Joining the mount namespace has put root and working directory at the lane's root.
+    kernel::privilege::own_keyring();
     kernel::privilege::not_dumpable().step(Stage::Walls, "shut the leader to tracing")?;
     kernel::privilege::no_new_privs().step(Stage::Walls, "no_new_privs")?;
     kernel::privilege::lock_down_root().step(Stage::Walls, "empty the bounding set")?;

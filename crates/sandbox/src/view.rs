@@ -15,11 +15,15 @@ use rustix::fs::{AtFlags, FileType};
 
 use crate::error::{Result, Stage, Step as _};
 use crate::gate::Doors;
+use crate::limits::Limit;
 use crate::mask::Absent;
 use crate::plan::{Ground, Mode, Op, Plan, Trace, Walls};
 
 /// Device nodes that a lane sees.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// What of /sys a lane sees.
+const SYS: [&str; 2] = ["/sys/devices/system", "/sys/kernel/mm"];
 
 /// What stands in the host's root directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub struct HostFacts {
     pub hosts: Option<(PathBuf, Vec<u8>)>,
     /// Host name.
     pub hostname: String,
+    /// What of /sys is there, of that which a lane shows.
+    pub sys: Vec<PathBuf>,
     /// Homes that hold programs for everybody, such as a package manager's.
     pub shared_homes: Vec<PathBuf>,
     /// The version of Landlock that the kernel has; 0 where it has none.
@@ -81,6 +87,7 @@ impl HostFacts {
             resolv_conf: content_of(Path::new("/etc/resolv.conf")),
             hosts: content_of(Path::new("/etc/hosts")),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            sys: SYS.iter().map(PathBuf::from).filter(|path| path.is_dir()).collect(),
             shared_homes: rustix::fs::access(&brew, rustix::fs::Access::EXISTS)
                 .map_or(Vec::new(), |()| vec![brew]),
             landlock: kernel::landlock::abi(),
@@ -154,6 +161,12 @@ pub struct Request {
     pub doors: Option<Doors>,
     /// Sandboxes may nest inside.
     pub nest: bool,
+    /// Names of the services of the host that are let in.
+    pub services: Vec<String>,
+    /// Directories of the lane's own that nobody else may enter, in places of its own.
+    pub private: Vec<PathBuf>,
+    /// What the lane may use.
+    pub limits: Vec<Limit>,
 }
 
 /// Plans what is the same for every lane of this machine.
@@ -190,6 +203,7 @@ pub fn plan(host: &HostFacts, ground: Ground, request: &Request) -> Plan {
     for shown in std::iter::once(&request.home).chain(&request.toolchains) {
         home(shown, &mut ops);
     }
+    ops.extend(request.private.iter().map(|at| Op::Dir { at: at.clone(), mode: 0o700 }));
     // Outer before inner, whatever the order in which they were named.
     let mut trees: Vec<MountSpec> = request.roots.clone();
     trees.extend(request.read_only.iter().map(|path| bind(path, true)));
@@ -205,9 +219,17 @@ pub fn plan(host: &HostFacts, ground: Ground, request: &Request) -> Plan {
             fence.rules.push((at.clone(), Access::Add));
         }
     }
-    let (emulate_rename, nest, trace) = (request.emulate_rename, request.nest, request.trace);
     let doors = request.doors.clone().filter(|_| namespaces.has(Namespaces::NET));
-    let walls = Walls { emulate_rename, report_connects: doors.is_some(), nest, fence, trace };
+    let walls = Walls {
+        emulate_rename: request.emulate_rename,
+        report_connects: doors.is_some(),
+        nest: request.nest,
+        bare: false,
+        fence,
+        trace: request.trace,
+        doors: request.services.clone(),
+        limits: request.limits.clone(),
+    };
     Plan { mode, namespaces, ops, ground, walls, doors }
 }
 
@@ -299,7 +321,8 @@ fn system(host: &HostFacts, ops: &mut Vec<Op>) {
         }
     }
     ops.extend(host.shared_homes.iter().map(|path| Op::Mount(bind(path, true))));
-    ops.push(Op::Mount(bind(Path::new("/sys"), true)));
+    // Of /sys, what programs ask before they divide their work: processors, memory nodes, page sizes.
+    ops.extend(host.sys.iter().map(|path| Op::Mount(bind(path, true))));
 }
 
 fn devices(ops: &mut Vec<Op>) {
@@ -334,9 +357,19 @@ fn kernel_views(mode: Mode, ops: &mut Vec<Op>) {
         for at in ["sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "dynamic_debug"] {
             ops.push(Op::ReadOnly { at: Path::new("/proc").join(at) });
         }
-        // Nor does he to read what every process of the machine does.
-        for at in ["/sys/kernel/debug", "/sys/kernel/tracing"] {
-            ops.push(Op::Hide { at: at.into() });
+        // Nor does he to read what the whole machine's memory holds and does.
+        for at in [
+            "kcore",
+            "kpagecount",
+            "kpageflags",
+            "kpagecgroup",
+            "timer_list",
+            "keys",
+            "key-users",
+            "vmallocinfo",
+            "slabinfo",
+        ] {
+            ops.push(Op::Hide { at: Path::new("/proc").join(at) });
         }
     }
 }

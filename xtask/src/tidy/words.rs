@@ -39,6 +39,8 @@ const SITTING_ALLOWED: &[&str] = &[
     "-id",
     "id\"",
     "_bus",
+    "-bus",
+    " bus",
     ".json",
     "\"",
     "`",

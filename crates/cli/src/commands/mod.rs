@@ -107,7 +107,7 @@ pub(crate) fn main() -> ExitCode {
 
 fn dispatch(context: &mut Context, verb: Verb) -> Result<u8> {
     match verb {
-        Verb::Run(args) => run::run(context, args),
+        Verb::Run(args) => run::run(context, *args),
         Verb::New(args) => new::run(context, args),
         Verb::Exec(args) => exec::run(context, args),
         Verb::Stop(args) => stop::run(context, args),

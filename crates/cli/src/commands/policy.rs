@@ -128,7 +128,8 @@ fn show(context: &mut Context) -> Result<u8> {
         let head = format!("{} · {whom}", report::path(&file.path));
         let head = ui.paint(Role::Head, &head);
         ui.line(&head)?;
-        let rules = rules(keep);
+        let mut rules = rules(keep);
+        rules.extend(file.limits.iter().map(|rule| ("limits", rule.line, report::limit_rule(rule))));
         if rules.is_empty() {
             ui.line("  no rule")?;
         }

@@ -40,6 +40,7 @@ impl Monitor for Talk<'_> {
             Event::Repaired(what, on) => {
                 self.ui.say(&format!("repaired: {} ({})", escape::name(what), escape::name(on)));
             }
+            Event::LimitHit(hit) => self.ui.warn(&report::limit_hit(hit)),
             Event::Warning(what) => self.ui.warn(&escape::name(what)),
         }
     }

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::launch::Traced;
+use engine::limits::Wanted;
 use engine::ops::run::{RunAnswer, RunRequest};
-use engine::view::{Exit, Net, Strategy};
+use engine::view::{Exit, Level, Net, Strategy};
 use engine::watch::{Checkpoints, Watching};
 
 use super::{Context, progress};
@@ -58,6 +59,16 @@ pub(crate) struct Args {
     #[command(flatten)]
     net: crate::network::Wanted,
 
+    /// What the walls are made of: namespaces with Landlock and a filter, or, where namespaces are refused, landlock-only
+    /// (in a copy, with less protection; docs/walls.md has the difference).
+    #[arg(long, value_name = "LEVEL", default_value = "namespaces", value_parser = level)]
+    level: Level,
+
+    /// Let the command reach a service of the host: ssh-agent, gpg-agent, session-bus, system-bus, keyring, docker, podman, x11 or
+    /// wayland (may be given again). docs/walls.md says what each gives away.
+    #[arg(long, value_name = "NAME")]
+    door: Vec<String>,
+
     /// Let programs bring sandboxes of their own (bwrap, Chromium, codex, rootless builds): namespaces and mounts inside are
     /// allowed, which shows them more of the kernel; no fence stands around files behind the mounts.
     #[arg(long)]
@@ -66,6 +77,26 @@ pub(crate) struct Args {
     /// Share what the agent NAME needs (found from the command by itself).
     #[arg(long, value_name = "NAME")]
     preset: Vec<String>,
+
+    /// Most memory of the lane, such as 512M or 4G.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
+
+    /// Most processor time of the lane, in processors: 2, or 0.5.
+    #[arg(long, value_name = "N", value_parser = thousandths)]
+    cpus: Option<u64>,
+
+    /// Most processes and threads of the lane.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pids: Option<u64>,
+
+    /// Most that the lane's own layers may take on disk, and how many files and directories they may have.
+    #[arg(long, value_name = "SIZE[,INODES]", value_parser = disk)]
+    disk: Option<Disk>,
+
+    /// Share of the disk's time against others, 1 to 10000; others have 100.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10000))]
+    io_weight: Option<u64>,
 
     /// End the command after this time, such as 90s, 10m, 1h30m.
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -111,6 +142,13 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// What `--disk` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Disk {
+    bytes: u64,
+    inodes: Option<u64>,
+}
+
 /// How lanes are made: options that `run` and `new` share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Make {
@@ -136,6 +174,13 @@ fn strategy(word: &str) -> std::result::Result<Wish, String> {
     }
 }
 
+fn level(word: &str) -> std::result::Result<Level, String> {
+    let all = [Level::Namespaces, Level::LandlockOnly];
+    all.into_iter()
+        .find(|level| level.word() == word)
+        .ok_or_else(|| "this build has namespaces and landlock-only".to_owned())
+}
+
 fn checkpoints(word: &str) -> std::result::Result<Checkpoints, String> {
     let all = [Checkpoints::All, Checkpoints::Quiet, Checkpoints::Exit, Checkpoints::None];
     all.into_iter()
@@ -147,30 +192,43 @@ pub(crate) fn net(word: &str) -> std::result::Result<Net, String> {
     Net::parse(word).map_err(|error| format!("{error}; {}", crate::network::kinds()))
 }
 
+/// A size such as 500K, 10M or 1.5G.
+fn size(text: &str) -> std::result::Result<u64, String> {
+    let size = engine::room::size(text).filter(|size| *size > 0);
+    size.ok_or_else(|| format!("'{text}' is no size; write 500K, 10M or 1G"))
+}
+
+/// A number of processors, in thousandths.
+fn thousandths(text: &str) -> std::result::Result<u64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.001..=1e6).contains(number));
+    number
+        .map(|number| (number * 1000.0).round() as u64)
+        .ok_or_else(|| format!("'{text}' is no number of processors; write 2 or 0.5"))
+}
+
+/// A size, and a number of entries behind a comma.
+fn disk(text: &str) -> std::result::Result<Disk, String> {
+    let (bytes, inodes) = text.split_once(',').map_or((text, None), |(bytes, rest)| (bytes, Some(rest)));
+    let many = |text: &str| {
+        // 100K entries are 100,000 and not 102,400.
+        let (digits, scale) = match text.to_ascii_uppercase().strip_suffix('K') {
+            Some(digits) => (digits.to_owned(), 1000),
+            None => match text.to_ascii_uppercase().strip_suffix('M') {
+                Some(digits) => (digits.to_owned(), 1_000_000),
+                None => (text.to_owned(), 1),
+            },
+        };
+        let number = digits.trim().parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+        number
+            .filter(|number| *number > 0)
+            .ok_or_else(|| format!("'{text}' is no number of files; write 5000, 100K or 1M"))
+    };
+    Ok(Disk { bytes: size(bytes)?, inodes: inodes.map(many).transpose()? })
+}
+
 /// Seconds, or numbers with the units `ms`, `s`, `m`, `h`, `d` in a row.
 pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let bad = || format!("'{text}' is no time; write 90s, 10m or 1h30m");
-    if let Ok(secs) = text.parse::<u64>() {
-        return if secs == 0 { Err(bad()) } else { Ok(Duration::from_secs(secs)) };
-    }
-    let mut total = 0u64;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
-        let number: u64 = rest[..digits].parse().map_err(|_| bad())?;
-        let unit = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |at| digits + at);
-        let factor = match &rest[digits..unit] {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return Err(bad()),
-        };
-        total = number.checked_mul(factor).and_then(|ms| total.checked_add(ms)).ok_or_else(bad)?;
-        rest = &rest[unit..];
-    }
-    if total == 0 { Err(bad()) } else { Ok(Duration::from_millis(total)) }
+    engine::limits::time(text).ok_or_else(|| format!("'{text}' is no time; write 90s, 10m or 1h30m"))
 }
 
 /// `NAME=VALUE`, or `NAME` for the caller's own value.
@@ -211,6 +269,16 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         strategy: args.make.strategy.0,
         presets: args.preset,
         nest: args.nest,
+        doors: args.door,
+        level: args.level,
+        limits: Wanted {
+            memory: args.memory,
+            cpus: args.cpus,
+            pids: args.pids,
+            disk: args.disk.map(|disk| disk.bytes),
+            inodes: args.disk.and_then(|disk| disk.inodes),
+            io_weight: args.io_weight,
+        },
         watching: Watching { when: args.checkpoints, interval: args.checkpoint_interval },
         on_record: context.ui.json,
         secrets,
@@ -370,7 +438,19 @@ fn section(context: &mut Context, title: &str, head: &[&str], rows: &[Vec<table:
 mod tests {
     use std::time::Duration;
 
-    use super::{duration, variable};
+    use super::{Disk, disk, duration, size, thousandths, variable};
+
+    #[test]
+    fn limits_are_read_with_their_units_and_nonsense_is_refused() {
+        assert_eq!((size("1.5G"), size("500k")), (Ok(3 << 29), Ok(500 << 10)));
+        assert_eq!((thousandths("2"), thousandths("0.5")), (Ok(2000), Ok(500)));
+        assert_eq!(disk("1M"), Ok(Disk { bytes: 1 << 20, inodes: None }));
+        assert_eq!(disk("1G,100K"), Ok(Disk { bytes: 1 << 30, inodes: Some(100_000) }));
+        for bad in ["", "0", "x", "-1", "nan"] {
+            assert!(size(bad).is_err() && thousandths(bad).is_err() && disk(bad).is_err(), "{bad:?}");
+        }
+        assert!(disk("1M,0").is_err() && disk("1M,").is_err());
+    }
 
     #[test]
     fn times_with_units_are_summed_and_nonsense_is_refused() {

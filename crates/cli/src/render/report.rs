@@ -185,6 +185,30 @@ pub(crate) fn path(path: &Path) -> String {
     escape::name(path.as_os_str().as_bytes())
 }
 
+/// `max_memory 4.0 GiB`.
+pub(crate) fn limit_rule(rule: &engine::policy::LimitRule) -> String {
+    use engine::limits::What;
+    let value = match rule.what {
+        Some(What::Memory | What::Disk) => bytes(rule.value),
+        Some(What::Cpus) => format!("{}", rule.value as f64 / 1000.0),
+        None => format!("{} s", rule.value as f64 / 1000.0),
+        Some(_) => rule.value.to_string(),
+    };
+    format!("{} {value}", rule.key)
+}
+
+/// `memory limit of 64.0 MiB hit (71.2 MiB found): its largest process, cc1, was ended; --memory raises it`.
+pub(crate) fn limit_hit(hit: &engine::limits::Hit) -> String {
+    use engine::limits::What;
+    let amount = |number: u64| match hit.what {
+        What::Memory | What::Disk => bytes(number),
+        _ => number.to_string(),
+    };
+    let found = hit.found.map_or(String::new(), |found| format!(" ({} found)", amount(found)));
+    let (word, flag) = (hit.what.word(), hit.what.flag());
+    format!("{word} limit of {} hit{found}: {}; {flag} raises it", amount(hit.most), hit.done)
+}
+
 #[cfg(test)]
 mod tests {
     use engine::view::Counts;

@@ -22,6 +22,15 @@ struct File {
     verify: Option<Command>,
     max_files: Option<Most>,
     max_bytes: Option<Most>,
+    limits: Vec<Limit>,
+}
+
+#[derive(Debug, Serialize)]
+struct Limit {
+    key: String,
+    value: u64,
+    is_most: bool,
+    line: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -74,6 +83,16 @@ impl File {
             }),
             max_files: keep.max_files.as_ref().map(most),
             max_bytes: keep.max_bytes.as_ref().map(most),
+            limits: file
+                .limits
+                .iter()
+                .map(|rule| Limit {
+                    key: rule.key.clone(),
+                    value: rule.value,
+                    is_most: rule.is_most,
+                    line: rule.line,
+                })
+                .collect(),
         }
     }
 }

@@ -264,3 +264,34 @@ fn what_cannot_be_granted_says_why() {
         assert!(said.err().contains("net:HOST"), "{said}");
     });
 }
+
+#[test]
+fn rules_about_what_runs_may_use_are_defaults_and_maxima_and_only_tighten() {
+    once(|world| {
+        rules(world, "[limits]\npids = 90\nmax_pids = 100\nmax_time = \"1m\"\n");
+        let pids = |name: &str, args: &[&str]| {
+            world.ok(&[&["run", "-n", name], args, &["--", "true"]].concat());
+            let shown = world.json(&["show", name]);
+            let walls = shown["runs"][0]["walls"].as_array().unwrap().clone();
+            let wall = walls.iter().find(|wall| wall["name"] == "limits").unwrap().clone();
+            wall["detail"].as_str().unwrap().split(':').next().unwrap().to_owned()
+        };
+        assert_eq!(pids("default", &[]), "pids 90");
+        assert_eq!(pids("flag", &["--pids", "95"]), "pids 95");
+        for (flag, value) in [("--pids", "101"), ("--timeout", "2m")] {
+            let ran = world.run(&["run", "--rm", flag, value, "--", "echo", "ran"]).expect_code(125);
+            assert!(
+                ran.out().is_empty() && ran.err().contains("lane.toml") && ran.err().contains(flag),
+                "{ran}"
+            );
+        }
+        // A file of the user does not loosen it.
+        of_user(world, "[limits]\npids = 95\nmax_pids = 200\n");
+        assert_eq!(pids("both", &[]), "pids 90");
+        world.run(&["run", "--rm", "--pids", "150", "--", "true"]).expect_code(125);
+        of_user(world, "[limits]\npids = 10\n");
+        assert_eq!(pids("less", &[]), "pids 10");
+        let shown = world.json(&["policy", "show"]).to_string();
+        assert!(shown.contains("max_pids") && shown.contains("\"value\":60000"), "{shown}");
+    });
+}

@@ -46,7 +46,7 @@ fn look(path: PathBuf, scope: Option<Scope>) -> Checked {
         _ if is_link && matches!(scope, Some(Scope::Project(_))) => (None, bad("it is a link".to_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && scope.is_some() => (None, None),
         Err(error) => (None, bad(error.to_string())),
-        Ok(text) => (Some(ledger::digest(&text)), Some(policy::parse(&text))),
+        Ok(text) => (Some(ledger::digest(&text)), Some(policy::parse(&text).map(|(keep, _)| keep))),
     };
     Checked { path, scope, digest, says }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use kernel::lock::Lock;
 use kernel::process::{self, Forked};
 use sandbox::control;
+use sandbox::limits::{Groups, Wanted};
 use serde_json::json;
 
 use crate::artifacts::Handed;
@@ -22,9 +23,10 @@ use crate::launch::{self, Traced, Wishes};
 use crate::missed;
 use crate::monitor::{Event, Monitor, Silent};
 use crate::ops::new::{self, NewRequest, Recorded};
+use crate::policy::Policy;
 use crate::secrets;
 use crate::stores;
-use crate::view::{Cost, DriftView, Exit, LaneView, Net, Next, PlanView, RootChanges, Strategy};
+use crate::view::{Cost, DriftView, Exit, LaneView, Level, Net, Next, PlanView, RootChanges, Strategy};
 use crate::watch::{Checkpoints, Watching};
 use crate::why::{self, Refusal};
 use crate::writes;
@@ -64,6 +66,12 @@ pub struct RunRequest {
     pub presets: Vec<String>,
     /// Sandboxes may nest inside.
     pub nest: bool,
+    /// Services of the host that are let in, by name.
+    pub doors: Vec<String>,
+    /// What the lane may use at most.
+    pub limits: Wanted,
+    /// What the walls add up to.
+    pub level: Level,
     /// When snapshots are taken by themselves. With `rm`, never.
     pub watching: Watching,
     /// Where a live lane is joined: the answer is to tell of the run as the ledger does, so it is not left to a slip.
@@ -114,6 +122,10 @@ const LATE: u32 = 3;
 
 /// Runs a command in a lane.
 pub fn run(engine: &Engine, request: &RunRequest, monitor: &mut dyn Monitor) -> Result<RunAnswer> {
+    crate::bare::check(&wishes(request), request.detach, request.strategy)?;
+    if request.level == Level::LandlockOnly {
+        monitor.event(Event::Warning(crate::bare::WARNING));
+    }
     let mut late = LATE;
     loop {
         let there = match &request.name {
@@ -215,7 +227,9 @@ pub(crate) fn join(
     let walls_wished = !(request.ro.is_empty() && request.bind.is_empty() && request.hide.is_empty());
     let nests = request.nest && !live.walls.nest;
     let secret = !request.secrets.is_empty() || request.out.is_some();
-    if walls_wished || nests || secret || request.detach || request.rm {
+    let opens = request.doors.iter().any(|door| !live.walls.doors.contains(door));
+    let limited = !request.limits.is_empty() || request.level != Level::Namespaces;
+    if walls_wished || nests || opens || limited || secret || request.detach || request.rm {
         let wish = if request.detach {
             "--detach"
         } else if request.rm {
@@ -224,6 +238,10 @@ pub(crate) fn join(
             "--nest"
         } else if secret {
             "--secret and --out"
+        } else if opens {
+            "--door"
+        } else if limited {
+            "a limit or --level"
         } else {
             "--ro, --bind and --hide"
         };
@@ -254,9 +272,12 @@ struct Begun {
 impl Begun {
     fn new(request: &RunRequest) -> Result<Begun> {
         let mode = launch::mode();
-        let namespaces = sandbox::view::namespaces(mode, request.net.is_own());
+        let namespaces = match request.level {
+            Level::Namespaces => sandbox::view::namespaces(mode, request.net.is_own()),
+            Level::LandlockOnly => kernel::process::Namespaces::default(),
+        };
         let early = drive::begin(mode, namespaces, None, false)?;
-        let grounds = launch::grounds(&request.net)?;
+        let grounds = launch::grounds(&request.net, request.level)?;
         early.build(&grounds.ground.ops)?;
 
         Ok(Begun { grounds, early })
@@ -273,6 +294,13 @@ fn start(
     request: &RunRequest,
     monitor: &mut dyn Monitor,
 ) -> Result<RunAnswer> {
+    let (limits, timeout) = match Policy::of_lane(&lane)
+        .and_then(|policy| crate::limits::ruled(&policy, &request.limits, request.timeout))
+    {
+        Ok(ruled) => ruled,
+        Err(error) => return Err(undone(engine, lane, lock, new.is_some() && request.name.is_none(), error)),
+    };
+    let request = &RunRequest { limits, timeout, ..request.clone() };
     let cost = new.map(|new| new.cost);
     if cost.is_none() {
         launch::settle_renames(engine, &lane, &lock)?;
@@ -285,15 +313,19 @@ fn start(
     wishes.passing &= made_now;
     let (grounds, early) = match begun {
         Some(Begun { grounds, early }) => (Ok(grounds), Some(early)),
-        None => (launch::grounds(&request.net), None),
+        None => (launch::grounds(&request.net, request.level), None),
     };
-    let launch = match grounds.and_then(|grounds| launch::prepare(engine, &lane, &wishes, grounds)) {
-        Ok(launch) => launch,
+    let prepared = crate::limits::stand(&lane, &request.limits, request.level).and_then(|standing| {
+        wishes.limits.clone_from(&standing.limits);
+        Ok((standing.groups, launch::prepare(engine, &lane, &wishes, grounds?)?))
+    });
+    let (groups, launch) = match prepared {
+        Ok(prepared) => prepared,
         Err(error) => return Err(undone(engine, lane, lock, made_now && request.name.is_none(), error)),
     };
 
     if request.detach {
-        return detached(engine, lane, lock, launch, cost, request, monitor);
+        return detached(engine, lane, lock, (launch, groups), cost, request, monitor);
     }
     let view = describe::lane_with(engine, &lane.row, None);
     let mut ready = |monitor: &mut dyn Monitor| {
@@ -313,6 +345,7 @@ fn start(
         passing: request.rm && request.out.is_none(),
         unrecorded,
         early,
+        groups,
         watching: watching(request),
         apart: None,
     };
@@ -513,7 +546,7 @@ fn detached(
     engine: &Engine,
     lane: OpenLane,
     lock: Lock,
-    launch: launch::Launch,
+    (launch, groups): (launch::Launch, Option<Groups>),
     cost: Option<Cost>,
     request: &RunRequest,
     monitor: &mut dyn Monitor,
@@ -523,11 +556,13 @@ fn detached(
     match process::fork().doing(doing)? {
         Forked::Child => {
             drop(ours);
-            supervise_alone(engine.state().path(), &lane, &lock, &launch, request, &theirs);
+            supervise_alone(engine.state().path(), &lane, &lock, &launch, groups, request, &theirs);
             process::exit_now(0)
         }
         Forked::Parent(_) => {
             drop(theirs);
+            // They are the supervisor's, who removes them.
+            std::mem::forget(groups);
             let mut said = vec![0u8; 8192];
             let heard = kernel::fdpass::receive(&ours, &mut said).doing(doing)?;
             match heard.map(|(n, _)| &said[..n]) {
@@ -570,6 +605,7 @@ fn supervise_alone(
     lane: &OpenLane,
     lock: &Lock,
     launch: &launch::Launch,
+    groups: Option<Groups>,
     request: &RunRequest,
     parent: &std::os::fd::OwnedFd,
 ) {
@@ -583,6 +619,7 @@ fn supervise_alone(
         let options = Options {
             timeout: request.timeout,
             live: true,
+            groups,
             watching: watching(request),
             ..Options::default()
         };
@@ -597,7 +634,10 @@ fn supervise_alone(
 
 /// What [`run`] would do, without doing anything.
 pub fn plan(engine: &Engine, request: &RunRequest) -> Result<PlanView> {
-    launch::show(engine, &making(request), &wishes(request))
+    let policy = Policy::load([engine.project(&request.dir)?.top.as_path()])?;
+    let (limits, _) = crate::limits::ruled(&policy, &request.limits, request.timeout)?;
+    let wishes = Wishes { limits: crate::limits::would(&limits, request.level)?, ..wishes(request) };
+    launch::show(engine, &making(request), &wishes)
 }
 
 fn making(request: &RunRequest) -> NewRequest {
@@ -605,7 +645,10 @@ fn making(request: &RunRequest) -> NewRequest {
         dir: request.dir.clone(),
         name: request.name.clone(),
         also: request.also.clone(),
-        strategy: request.strategy,
+        strategy: match request.level {
+            Level::Namespaces => request.strategy,
+            Level::LandlockOnly => Some(Strategy::Copy),
+        },
         for_run: true,
     }
 }
@@ -613,7 +656,7 @@ fn making(request: &RunRequest) -> NewRequest {
 fn wishes(request: &RunRequest) -> Wishes {
     Wishes {
         passing: request.rm,
-        channel: !request.rm,
+        channel: !request.rm && request.level == Level::Namespaces,
         dir: request.dir.clone(),
         argv: request.argv.clone(),
         ro: request.ro.clone(),
@@ -626,6 +669,10 @@ fn wishes(request: &RunRequest) -> Wishes {
         secrets: request.secrets.clone(),
         out: request.out.clone(),
         nest: request.nest,
+        doors: request.doors.clone(),
+        // Known once it was tried.
+        limits: Vec::new(),
+        level: request.level,
     }
 }
 

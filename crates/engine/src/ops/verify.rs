@@ -346,7 +346,12 @@ pub(crate) fn in_it(
         net: request.net.clone(),
         ..Wishes::default()
     };
-    let launch = launch::prepare(engine, child, &wishes, launch::grounds(&request.net)?)?;
+    let launch = launch::prepare(
+        engine,
+        child,
+        &wishes,
+        launch::grounds(&request.net, crate::view::Level::Namespaces)?,
+    )?;
     let held: Option<OwnedFd> = match held {
         Held::AtRest(lock) => {
             let copy = lock.as_fd().try_clone_to_owned();

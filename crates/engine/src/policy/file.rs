@@ -1,5 +1,6 @@
 //! One file of rules: TOML in, rules with their lines out. Pure. What is not known is an error that names key and line.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::limits::{self, What};
 use crate::room;
 
 /// A rule's value, and the line that it stands in.
@@ -32,6 +34,24 @@ pub struct Keep {
     /// Most bytes of one keep.
     pub max_bytes: Option<Rule<u64>>,
 }
+
+/// A number of a rule about what runs may use: a default where no flag says otherwise, or the most that a flag may say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitRule {
+    /// Of what; `None` for the time.
+    pub what: Option<What>,
+    /// The key, as it is written.
+    pub key: String,
+    /// Bytes, entries, processes, thousandths of a processor, or milliseconds.
+    pub value: u64,
+    /// No flag goes beyond it.
+    pub is_most: bool,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+/// The rules of one file about what runs may use.
+pub type Limits = Vec<LimitRule>;
 
 /// A command that a lane has to pass.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -98,6 +118,8 @@ impl Patterns {
 struct Document {
     #[serde(default)]
     keep: KeepTable,
+    #[serde(default)]
+    limits: BTreeMap<Spanned<String>, Spanned<Size>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -114,6 +136,7 @@ struct KeepTable {
 #[serde(untagged)]
 enum Size {
     Bytes(u64),
+    Part(f64),
     Text(String),
 }
 
@@ -121,7 +144,7 @@ enum Size {
 type Wrong = (Option<usize>, String);
 
 /// Reads the rules of one file.
-pub(super) fn parse(bytes: &[u8]) -> Result<Keep, Wrong> {
+pub(super) fn parse(bytes: &[u8]) -> Result<(Keep, Limits), Wrong> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
         (Some(line_at(before, before.len())), "it is not UTF-8".to_owned())
@@ -162,6 +185,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Keep, Wrong> {
             let at = rule(size.span());
             let value = match size.into_inner() {
                 Size::Bytes(bytes) => bytes,
+                Size::Part(_) => return Err((Some(at), "keep.max_bytes is a whole number".to_owned())),
                 Size::Text(text) => room::size(&text).ok_or_else(|| {
                     (Some(at), format!("keep.max_bytes: '{text}' is no size; write 500K, 10M or 1G"))
                 })?,
@@ -170,13 +194,54 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Keep, Wrong> {
         }
         None => None,
     };
-    Ok(Keep {
+    let mut limits = Limits::new();
+    for (key, value) in document.limits {
+        let at = line(key.span());
+        let key = key.into_inner();
+        let (name, is_most) = key.strip_prefix("max_").map_or((key.as_str(), false), |name| (name, true));
+        let (what, value) =
+            limit(name, value.into_inner()).map_err(|why| (Some(at), format!("limits.{key}: {why}")))?;
+        limits.push(LimitRule { what, key, value, is_most, line: at });
+    }
+    let keep = Keep {
         only: patterns(table.only)?,
         deny: patterns(table.deny)?,
         verify,
         max_files: table.max_files.map(|most| Rule { line: rule(most.span()), value: most.into_inner() }),
         max_bytes,
-    })
+    };
+    Ok((keep, limits))
+}
+
+/// What a key of `limits` limits, and the number that it says.
+fn limit(name: &str, value: Size) -> Result<(Option<What>, u64), String> {
+    let what = match name {
+        "memory" => Some(What::Memory),
+        "cpus" => Some(What::Cpus),
+        "pids" => Some(What::Pids),
+        "disk" => Some(What::Disk),
+        "inodes" => Some(What::Inodes),
+        "time" => None,
+        _ => {
+            return Err("there are memory, cpus, pids, disk, inodes and time, each also with max_ before it"
+                .to_owned());
+        }
+    };
+    let number = match (what, value) {
+        (Some(What::Cpus), Size::Bytes(whole)) => whole.checked_mul(1000),
+        (Some(What::Cpus), Size::Part(part)) if part > 0.0 && part < 1e6 => {
+            Some((part * 1000.0).round() as u64)
+        }
+        (Some(What::Memory | What::Disk), Size::Text(text)) => room::size(&text),
+        (None, Size::Text(text)) => limits::time(&text).and_then(|time| u64::try_from(time.as_millis()).ok()),
+        (None, Size::Bytes(secs)) => secs.checked_mul(1000),
+        (_, Size::Bytes(whole)) => Some(whole),
+        _ => None,
+    };
+    match number.filter(|number| *number > 0) {
+        Some(number) => Ok((what, number)),
+        None => Err("it is no such amount; write 4G, 2, 0.5, 500 or \"10m\"".to_owned()),
+    }
 }
 
 /// The patterns that one pattern stands for: a directory is also meant itself.
@@ -208,7 +273,7 @@ mod tests {
     fn every_key_is_read_with_its_line() {
         let text = "# rules\n[keep]\nonly = [\n  \"src/**\",\n  \"*.md\",\n]\ndeny = [\"src/vendor/\"]\n\
                     verify = \"cargo test\"\nmax_files = 20\nmax_bytes = \"1.5M\"\n";
-        let keep = parse(text.as_bytes()).expect("valid");
+        let keep = parse(text.as_bytes()).expect("valid").0;
         let (only, deny) = (keep.only.expect("only"), keep.deny.expect("deny"));
         assert_eq!((only.line, deny.line), (3, 7));
         assert_eq!(only.value.written(), ["src/**", "*.md"]);
@@ -219,18 +284,45 @@ mod tests {
         );
         assert_eq!(keep.max_files.map(|most| (most.value, most.line)), Some((20, 9)));
         assert_eq!(keep.max_bytes.map(|most| (most.value, most.line)), Some((3 << 19, 10)));
-        let words = parse(b"[keep]\nverify = [\"make\", \"check\"]\nmax_bytes = 7\n").expect("valid");
+        let words = parse(b"[keep]\nverify = [\"make\", \"check\"]\nmax_bytes = 7\n").expect("valid").0;
         assert_eq!(
             words.verify.map(|verify| verify.value),
             Some(Check::Words(vec!["make".into(), "check".into()]))
         );
         assert_eq!(words.max_bytes.map(|most| most.value), Some(7));
-        assert!(parse(b"").expect("valid").only.is_none());
+        assert!(parse(b"").expect("valid").0.only.is_none());
+    }
+
+    #[test]
+    fn limits_are_read_with_their_units() {
+        let text =
+            b"[limits]\nmemory = \"4G\"\ncpus = 0.5\nmax_pids = 500\ntime = \"10m\"\nmax_time = 3600\n";
+        let (_, limits) = parse(text).expect("valid");
+        let found: Vec<(&str, u64, bool, usize)> =
+            limits.iter().map(|limit| (limit.key.as_str(), limit.value, limit.is_most, limit.line)).collect();
+        let mut wanted = [
+            ("memory", 4 << 30, false, 2),
+            ("cpus", 500, false, 3),
+            ("max_pids", 500, true, 4),
+            ("time", 600_000, false, 5),
+            ("max_time", 3_600_000, true, 6),
+        ];
+        wanted.sort_unstable();
+        assert_eq!(found, wanted);
+        for bad in [
+            "[limits]\nmemroy = 1\n",
+            "[limits]\nmemory = \"lots\"\n",
+            "[limits]\npids = 0\n",
+            "[limits]\npids = 1.5\n",
+        ] {
+            assert_eq!(parse(bad.as_bytes()).expect_err("refused").0, Some(2), "{bad}");
+        }
     }
 
     #[test]
     fn patterns_mean_whole_paths_of_any_bytes() {
-        let keep = parse(b"[keep]\nonly = ['src/**', 'docs/', '*.md', '**/x?', '[ab].c']\n").expect("valid");
+        let keep =
+            parse(b"[keep]\nonly = ['src/**', 'docs/', '*.md', '**/x?', '[ab].c']\n").expect("valid").0;
         let only = keep.only.expect("only").value;
         let is = |path: &[u8]| only.matches(Path::new(OsStr::from_bytes(path)));
         for path in [

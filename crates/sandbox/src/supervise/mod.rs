@@ -20,6 +20,7 @@ use crate::control::{self, Request};
 use crate::error::{Error, Result, Stage, Step as _};
 use crate::gate::{Gatekeeper, Heard, Keeper};
 use crate::leader::Streams;
+use crate::limits::{Found, Hit, Watched};
 use crate::message::{FromInside, ToInside};
 use crate::notify::{Listeners, Notifier, Told, is_dead};
 use crate::plan::Plan;
@@ -56,6 +57,8 @@ pub enum Lane<'l> {
         watch: Option<BorrowedFd<'l>>,
         /// Who answers for its network.
         gatekeeper: Option<&'l dyn Gatekeeper>,
+        /// Limits that are looked at while it runs.
+        limits: Option<Box<Watched>>,
     },
     /// Somebody else's: the listener goes there.
     Joined {
@@ -85,6 +88,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// The process that answers for the lane's network ended before the lane: nothing left it from then on. Why.
     pub gate_was_lost: Option<String>,
+    /// Watched limits that were hit.
+    pub hits: Vec<Hit>,
 }
 
 /// The signals that are passed on.
@@ -159,6 +164,7 @@ pub fn supervise(
             started: false,
             interrupted: false,
             gate_was_lost: None,
+            hits: Vec::new(),
         },
         gone: false,
         ending: false,
@@ -254,6 +260,7 @@ impl Supervisor<'_> {
             for (source, flags) in said {
                 self.handle(source, flags, signals)?;
             }
+            self.look_at_limits();
             let before = self.connections.len();
             self.connections.retain(Option::is_some);
             if self.connections.len() < before {
@@ -327,7 +334,8 @@ impl Supervisor<'_> {
         }
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let soon = self.keys_wait.map(|_| LOOK_AGAIN);
-        let timeout = left.into_iter().chain(soon).chain(self.witness.rest()).min();
+        let look = self.limits().map(|limits| limits.next().saturating_duration_since(Instant::now()));
+        let timeout = left.into_iter().chain(soon).chain(look).chain(self.witness.rest()).min();
         let timeout = timeout
             .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
@@ -471,6 +479,26 @@ impl Supervisor<'_> {
         match &self.lane {
             Lane::Own { journal_dir, .. } => journal_dir.as_fd(),
             Lane::Joined { dir, .. } => *dir,
+        }
+    }
+
+    /// The limits that are watched, as long as there is a lane to watch.
+    fn limits(&self) -> Option<&Watched> {
+        match &self.lane {
+            Lane::Own { limits: Some(limits), .. } if !self.ending => Some(limits),
+            _ => None,
+        }
+    }
+
+    fn look_at_limits(&mut self) {
+        let (Lane::Own { limits: Some(limits), .. }, false) = (&mut self.lane, self.ending) else { return };
+        match limits.look() {
+            Found::Within => {}
+            Found::Ended(hit) => self.outcome.hits.push(hit),
+            Found::EndLane(hit) => {
+                self.outcome.hits.push(hit);
+                self.terminate();
+            }
         }
     }
 

@@ -18,6 +18,7 @@ mod start;
 mod stats;
 mod tax;
 mod terminal;
+mod walls;
 mod watch;
 
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ use crate::wire;
 /// Measure on this machine what a lane costs, against other tools and against no lane at all.
 ///
 /// `start` is making, entering, leaving, reading and dropping lanes; `tax` is building, checking and installing in
-/// one, `history` snapshots and going back to them, `review` looking at changes and keeping them, `ledger` the record. Both sides of a row run in the same rounds, in alternating order; figures are medians, the ratio has
+/// one, `history` snapshots and going back to them, `review` looking at changes and keeping them, `ledger` the record, `walls` what the walls cost by themselves. Both sides of a row run in the same rounds, in alternating order; figures are medians, the ratio has
 /// the spread of nine in ten. docs/bench.md explains every row.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -81,6 +82,8 @@ enum Suite {
     Review,
     /// Recording what happens in runs, and asking the record.
     Ledger,
+    /// What the walls cost by themselves.
+    Walls,
 }
 
 impl Suite {
@@ -91,6 +94,7 @@ impl Suite {
             Suite::History => "history",
             Suite::Review => "review",
             Suite::Ledger => "ledger",
+            Suite::Walls => "walls",
         }
     }
 }
@@ -105,7 +109,7 @@ const IMAGES: [&str; 2] = ["btrfs", "xfs"];
 pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
     let is_root = rustix::process::geteuid().is_root();
     check_ids(&args)?;
-    if !matches!(args.suite, Suite::Start | Suite::Review | Suite::Ledger)
+    if !matches!(args.suite, Suite::Start | Suite::Review | Suite::Ledger | Suite::Walls)
         && is_root
         && let Some(code) = image::in_private(std::env::args_os().skip(1))
     {
@@ -123,6 +127,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         Suite::History => measure.history(&ground, is_root),
         Suite::Review => measure.review(&ground),
         Suite::Ledger => measure.ledger(&ground),
+        Suite::Walls => measure.walls(&ground),
     }
     let filesystem = ground.filesystem();
     drop(ground);
@@ -179,6 +184,14 @@ impl Measure<'_> {
 
     fn ledger(mut self, ground: &Ground) {
         for (id, what, target, measure) in ledger::ROWS {
+            self.one(&Promise { id: id.to_owned(), what, target }, |promise, rounds| {
+                measure(ground, promise, rounds)
+            });
+        }
+    }
+
+    fn walls(mut self, ground: &Ground) {
+        for (id, what, target, measure) in walls::ROWS {
             self.one(&Promise { id: id.to_owned(), what, target }, |promise, rounds| {
                 measure(ground, promise, rounds)
             });
@@ -283,6 +296,7 @@ fn check_ids(args: &Args) -> Result<()> {
         Suite::Start => start::ROWS.iter().map(|row| row.0.to_owned()).collect(),
         Suite::Review => review::ROWS.iter().map(|row| row.0.to_owned()).collect(),
         Suite::Ledger => ledger::ROWS.iter().map(|row| row.0.to_owned()).collect(),
+        Suite::Walls => walls::ROWS.iter().map(|row| row.0.to_owned()).collect(),
         Suite::Tax => {
             let clones = ON_CLONES.iter().map(|id| format!("{id}-clones"));
             tax::ROWS.iter().map(|row| row.0.to_owned()).chain(clones).collect()

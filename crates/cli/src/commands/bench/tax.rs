@@ -182,13 +182,13 @@ fn pace(wanted: Option<usize>, rounds: usize, secs: u64) -> Pace {
 }
 
 /// A bare overlay mount with the options that a lane uses, in namespaces of its own: no other wall, no view.
-struct Bare<'g> {
+pub(super) struct Bare<'g> {
     ground: &'g Ground,
     unshare: PathBuf,
 }
 
 impl<'g> Bare<'g> {
-    fn new(ground: &'g Ground) -> Outcome<Bare<'g>> {
+    pub(super) fn new(ground: &'g Ground) -> Outcome<Bare<'g>> {
         process::program("mount")?;
         Ok(Bare { ground, unshare: process::program("unshare")? })
     }
@@ -202,7 +202,7 @@ impl<'g> Bare<'g> {
     }
 
     /// The mount, for as long as that is held.
-    fn standing(&self, project: &Path) -> Outcome<Standing<'g>> {
+    pub(super) fn standing(&self, project: &Path) -> Outcome<Standing<'g>> {
         let layers = self.layers()?;
         let held = self.mounted(project, &layers, "echo up && exec sleep infinity").hold("up")?;
         Ok(Standing { bare: Bare { ground: self.ground, unshare: self.unshare.clone() }, held: Some(held) })
@@ -239,14 +239,14 @@ impl<'g> Bare<'g> {
 }
 
 /// A bare overlay that stays mounted until this is dropped.
-struct Standing<'g> {
+pub(super) struct Standing<'g> {
     bare: Bare<'g>,
     held: Option<process::Held>,
 }
 
 impl Standing<'_> {
     /// A command in it. It starts in the root directory.
-    fn exec(&self, command: &[&str]) -> Outcome<Job> {
+    pub(super) fn exec(&self, command: &[&str]) -> Outcome<Job> {
         let pid = self.held.as_ref().map_or(0, process::Held::pid).to_string();
         let namespaces: &[&str] = if rustix::process::geteuid().is_root() {
             &["-m", "-t"]
