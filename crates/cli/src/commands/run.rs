@@ -358,7 +358,7 @@ pub(crate) fn report(context: &mut Context, answer: &RunAnswer) -> Result<u8> {
         ));
     }
     for line in render::refusals(ui, &answer.refused, CLOSING) {
-        ui.say(&line.replace("LANE", &answer.lane.name));
+        ui.say(&line);
     }
     if !answer.next.is_empty() {
         let next: Vec<String> = answer

@@ -34,7 +34,7 @@ pub(crate) fn run(context: &mut Context, args: Args) -> Result<u8> {
         return Ok(exit_code::DONE);
     }
     for line in render::refusals(ui, &answer.refusals, usize::MAX) {
-        ui.line(&line.replace("LANE", &answer.lane))?;
+        ui.line(&line)?;
     }
     if answer.more {
         ui.say("there were more; -n takes a larger number");

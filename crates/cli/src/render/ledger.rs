@@ -123,13 +123,9 @@ fn what(refusal: &Refusal) -> String {
 /// What would allow it.
 pub(crate) fn allow(refusal: &Refusal) -> String {
     match &refusal.allow {
-        Allow::Flag(flag) => format!("allowed by `lane run {}`", escape::name(flag)),
-        Allow::Grant { grant, flag } => {
-            format!(
-                "allowed by `lane policy grant LANE {}`, or `lane run {}`",
-                escape::name(grant),
-                escape::name(flag)
-            )
+        // A grant to a lane at work is only named where it can be given: nowhere yet.
+        Allow::Flag(flag) | Allow::Grant { flag, .. } => {
+            format!("allowed by `lane run {}`", escape::name(flag))
         }
         Allow::Do(what) => escape::name(what),
         Allow::Nothing(why) => format!("nothing allows it: {}", escape::name(why)),

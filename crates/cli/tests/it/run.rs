@@ -26,7 +26,7 @@ fn the_line_before_says_what_you_got_and_the_line_after_what_changed() {
         assert_eq!(ran.out(), "said\n");
         let lines: Vec<String> = ran.err().lines().map(str::to_owned).collect();
         assert!(lines[0].starts_with("lane fix-auth · overlay · cloned in "), "{ran}");
-        assert!(lines[0].ends_with(" · 0 B allocated · original protected · net host"), "{ran}");
+        assert!(lines[0].ends_with(" · 0 B allocated · original protected · net open"), "{ran}");
         assert_eq!(lines[1], "lane fix-auth · exit 3 · 1 added · 1 deleted", "{ran}");
         assert_eq!(
             lines[2], "next: lane diff fix-auth · lane keep fix-auth · lane discard fix-auth",

@@ -46,9 +46,9 @@ fn a_first_prompt_fails_only_for_want_of_a_login_or_of_a_network() {
         };
         let args: Vec<&str> = lane.iter().chain(prompt).copied().collect();
         let (said, end) = if agent == "codex" {
-            // It asks again and again until there is a network: seen once, a Ctrl-C ends it.
+            // It asks again and again until there is a network. While it does a Ctrl-C ends it; at its first failure it may miss one.
             let mut running: Running = ground.start(&args);
-            running.wait_for(message, SOON);
+            running.wait_for("Reconnecting... 3/5", SOON);
             running.signal(rustix::process::Signal::INT);
             let ran = running.wait(SOON);
             (format!("{}{}", ran.out(), ran.err()), ran.code)
