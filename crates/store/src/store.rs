@@ -58,9 +58,12 @@ impl Store {
     /// Makes a store in an empty directory (mode 0700 is the caller's to give), or opens the one that is there.
     pub fn create(dir: impl AsFd) -> Result<Store> {
         let dir = dir.as_fd();
-        if meta::stat_at_if_there(dir, format::NAME).stepping("stat", format::NAME)?.is_some() {
-            return Store::open(dir);
+        if meta::stat_at_if_there(dir, format::NAME).stepping("stat", format::NAME)?.is_some()
+            && let Ok(store) = Store::open(dir)
+        {
+            return Ok(store);
         }
+        // Where a store ended while this one was begun, the format may stand without its directories.
         for name in DIRS {
             match node::mkdir_at(dir, name, 0o700) {
                 Err(error) if error.errno == Errno::EXIST => {}
